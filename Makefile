@@ -1,0 +1,44 @@
+# Everything needs nothing but Python 3.11+ and make: the environment is made on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup reproduce test lint bench constraints clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv with the pinned packages (done by the others when needed)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "error: Python 3.11 or newer is needed; name one with: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
+	@echo "== setting up $(VENV) with $$($(PYTHON) --version): a few minutes and about 3 GB, once"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on \
+		--constraint constraints.txt --editable '.[pretrained,cluster,notebooks,dev]'
+	@touch $@
+
+reproduce: $(READY) ## make every result and figure under results/ (ARGS="--help" for options)
+	$(BIN)/python scripts/reproduce.py $(ARGS)
+
+test: lint ## lint, types and tests
+	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
+
+lint: $(READY) ## style and types only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY) ## the measurements behind the claims on speed and memory
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+constraints: $(READY) ## pin what is installed now
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+	@touch $(READY)
+
+clean: ## remove the environment and caches (results stay)
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -1,0 +1,30 @@
+"""The sentences: templated datasets with the ground truth of which word decides the label.
+
+>>> from data_gen import build_dataset
+>>> dataset = build_dataset("sentiment")
+"""
+
+from data_gen.alignment import Alignment, AlignmentError, align_spans
+from data_gen.dataset import DatasetError, build_dataset, stream_dataset
+from data_gen.sentences import ROLES, Sentence
+from data_gen.spec import Spec, builtin_specs, parse_spec, read_spec
+from data_gen.spec_reader import SpecError
+from data_gen.tokenizer import build_tokenizer, unknown_shares
+
+__all__ = [
+    "ROLES",
+    "Alignment",
+    "AlignmentError",
+    "DatasetError",
+    "Sentence",
+    "Spec",
+    "SpecError",
+    "align_spans",
+    "build_dataset",
+    "build_tokenizer",
+    "builtin_specs",
+    "parse_spec",
+    "read_spec",
+    "stream_dataset",
+    "unknown_shares",
+]

@@ -1,0 +1,88 @@
+"""Where a word went: from character spans to token positions in a padded batch.
+
+Works with any fast tokenizer, and proves its answer: the tokens found must spell the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+Span = tuple[int, int]
+
+
+class AlignmentError(ValueError):
+    """The tokens of a word could not be found, or do not spell it."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    encoding: BatchEncoding  # the padded batch, ready for a model (as tensors if asked for)
+    positions: list[tuple[int, ...]]  # per sentence: the tokens of its span, first to last
+
+
+def align_spans(
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    spans: Sequence[Sequence[int]],
+    **tokenizer_options: Any,
+) -> Alignment:
+    """Tokenize a batch and find, in each text, the tokens of ``text[start:end]``.
+
+    ``tokenizer_options`` go to the tokenizer (``return_tensors="pt"``, ``padding_side="left"``,
+    ...); padding is on unless they say otherwise.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise AlignmentError(
+            f"{type(tokenizer).__name__} is a slow tokenizer and keeps no offsets; use a fast one"
+        )
+    if len(texts) != len(spans):
+        raise AlignmentError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
+    options = {"padding": True, **tokenizer_options}
+    encoding = tokenizer(list(texts), **options)
+    positions = []
+    for row, (text, (start, end)) in enumerate(zip(texts, spans, strict=True)):
+        found = encoding.encodings[row]  # plain ids and offsets, whatever return_tensors says
+        tokens = tuple(i for i, (a, b) in enumerate(found.offsets) if a < end and b > start)
+        _check_spelling(
+            tokenizer, text, (start, end), [(found.ids[i], found.offsets[i]) for i in tokens]
+        )
+        positions.append(tokens)
+    return Alignment(encoding, positions)
+
+
+def _check_spelling(
+    tokenizer: PreTrainedTokenizerBase, text: str, span: Span, tokens: list[tuple[int, Span]]
+) -> None:
+    word = text[slice(*span)]
+    if not word or span[0] < 0:
+        raise AlignmentError(f"the span {span} is empty or outside of {text!r}")
+    if not tokens:
+        raise AlignmentError(f"no token holds {word!r} of {text!r}; was the text truncated?")
+    spelled = ""
+    # An unknown word decodes to [UNK]: its letters are known by its offsets alone. Known tokens
+    # are decoded together, because one letter may be spread over several bytes and so tokens.
+    for unknown, run in groupby(tokens, key=lambda token: token[0] == tokenizer.unk_token_id):
+        if unknown:
+            spelled += "".join(text[a:b] for _, (a, b) in run)
+        else:
+            spelled += str(
+                tokenizer.decode([token for token, _ in run], clean_up_tokenization_spaces=False)
+            )
+    if _letters(tokenizer, spelled) != _letters(tokenizer, word):
+        raise AlignmentError(
+            f"the tokens of {word!r} in {text!r} spell {spelled!r}; "
+            "the tokenizer joins or cuts words, so the word has no tokens of its own"
+        )
+
+
+def _letters(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
+    """The text as the tokenizer sees it (lower-cased if it does that), without white space."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    normalized = normalizer.normalize_str(text) if normalizer else text
+    return "".join(normalized.replace("\u2581", " ").split())  # SentencePiece's sign for a space

@@ -1,0 +1,122 @@
+"""The sentences as Hugging Face datasets: built whole, or streamed in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from data_gen.sentences import Sentence
+from data_gen.spec import Spec, read_spec
+from data_gen.splits import Split
+
+if TYPE_CHECKING:  # importing datasets takes two seconds: left to the functions that need it
+    from datasets import DatasetDict, Features, IterableDataset
+
+MAX_ROWS = 10_000_000
+
+
+class DatasetError(ValueError):
+    """A request that a sound spec cannot answer; one line that says what to do instead."""
+
+
+def build_dataset(
+    spec: str | Path | Spec = "sentiment", *, extended: bool = False, max_rows: int = MAX_ROWS
+) -> DatasetDict:
+    """All sentences of a spec, one ``datasets.Dataset`` per split, in the order of the grammar.
+
+    ``spec`` is a built-in name, the path of a TOML file, or a Spec. With ``extended`` the
+    one-factor splits come too. Columns: text, label, words, roles, location, span, pattern.
+    """
+    from datasets import Dataset, DatasetDict
+
+    spec = as_spec(spec)
+    splits = chosen_splits(spec, extended=extended, max_rows=max_rows)
+    columns = {
+        split.name: dict(zip(Sentence._fields, zip(*split, strict=True), strict=True))
+        for split in splits
+    }
+    schema = features(spec)
+    return DatasetDict(
+        {
+            name: Dataset.from_dict(
+                {key: list(column) for key, column in table.items()}, features=schema, split=name
+            )
+            for name, table in columns.items()
+        }
+    )
+
+
+def stream_dataset(
+    spec: str | Path | Spec = "sentiment",
+    split: str = "train",
+    *,
+    seed: int | None = None,
+    n_shards: int = 1,
+) -> IterableDataset:
+    """The sentences of one split as a ``datasets.IterableDataset`` of any length.
+
+    Without a seed in the order of the grammar; with one in a shuffled order, every sentence
+    exactly once. ``n_shards`` is the number of workers that can share the stream.
+    """
+    from datasets import IterableDataset
+
+    spec = as_spec(spec)
+    if split not in spec.splits:
+        raise DatasetError(f"{spec.name} has no split {split!r}; it has {', '.join(spec.splits)}")
+    if n_shards < 1 or n_shards > len(spec.splits[split]):
+        raise DatasetError(
+            f"n_shards must be from 1 to the {len(spec.splits[split])} sentences, not {n_shards}"
+        )
+    if seed is not None and seed < 0:
+        raise DatasetError(f"the seed must not be negative, but is {seed}")
+    # datasets shares the entries of a list argument among its workers.
+    shards = [(shard, n_shards) for shard in range(n_shards)]
+    return IterableDataset.from_generator(
+        _rows,
+        features=features(spec),
+        gen_kwargs={"split": spec.splits[split], "shards": shards, "seed": seed},
+    )
+
+
+def _rows(
+    split: Split, shards: list[tuple[int, int]], seed: int | None
+) -> Iterator[dict[str, Any]]:
+    for shard, n_shards in shards:
+        for sentence in split.iter_shard(shard, n_shards, seed):
+            yield sentence._asdict()
+
+
+def features(spec: Spec) -> Features:
+    """The columns of the dataset and their types."""
+    from datasets import ClassLabel, Features, List, Value
+
+    return Features(
+        {
+            "text": Value("string"),
+            "label": ClassLabel(names=list(spec.lexicon.labels)),
+            "words": List(Value("string")),
+            "roles": List(Value("string")),
+            "location": Value("int32"),
+            "span": List(Value("int32"), length=2),
+            "pattern": Value("string"),
+        }
+    )
+
+
+def as_spec(spec: str | Path | Spec) -> Spec:
+    return spec if isinstance(spec, Spec) else read_spec(spec)
+
+
+def chosen_splits(spec: Spec, *, extended: bool, max_rows: int = MAX_ROWS) -> list[Split]:
+    """The splits to build, after checking that they can be."""
+    if extended and not any(split.extended for split in spec.splits.values()):
+        raise DatasetError(f"{spec.name} has no extended splits; leave the option out")
+    splits = [split for split in spec.splits.values() if extended or not split.extended]
+    for split in splits:
+        if split.n_sentences > max_rows:
+            raise DatasetError(
+                f"split {split.name} of {spec.name} has {split.n_sentences:,} sentences, more than "
+                f"{max_rows:,}: use data_gen.stream_dataset, or raise max_rows"
+            )
+    return splits

@@ -1,0 +1,167 @@
+"""What was built, in numbers: the manifest of a dataset and the card that presents it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from data_gen.spec import Spec
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+
+def json_lines(split: Dataset) -> Iterable[str]:
+    """The rows as JSON lines, always written the same way: what the sha256 is taken of."""
+    for batch in split.iter(batch_size=1000):
+        rows = zip(*batch.values(), strict=True)
+        for row in rows:
+            yield json.dumps(dict(zip(batch, row, strict=True)), ensure_ascii=False) + "\n"
+
+
+def describe_split(split: Dataset) -> dict[str, Any]:
+    """Rows, rows per label, distinct sentences and sha256 of the JSON lines of one split."""
+    counts = Counter(split["label"][:])
+    names = split.features["label"].names
+    digest = hashlib.sha256()
+    for line in json_lines(split):
+        digest.update(line.encode())
+    return {
+        "rows": len(split),
+        "balance": {name: counts[number] for number, name in enumerate(names)},
+        "distinct": len(set(split["text"][:])),
+        "sha256": digest.hexdigest(),
+    }
+
+
+def build_manifest(
+    spec: Spec, dataset: DatasetDict, unknown_shares: Mapping[str, float]
+) -> dict[str, Any]:
+    """Everything needed to see what a dataset holds, and to check that two are the same."""
+    splits = {}
+    for name, split in dataset.items():
+        isolates = {"isolates": spec.splits[name].isolates, "unknown_share": unknown_shares[name]}
+        splits[name] = describe_split(split) | isolates
+    return {"spec": spec.name, "spec_sha256": spec.sha256, "splits": splits}
+
+
+def manifest_table(manifest: Mapping[str, Any]) -> str:
+    """The manifest for a terminal, one line a split."""
+    labels = list(next(iter(manifest["splits"].values()))["balance"])
+    rows = [["split", "rows", *labels, "distinct", "[UNK]", "sha256"]]
+    rows += [
+        [
+            name,
+            str(split["rows"]),
+            *(str(split["balance"][label]) for label in labels),
+            str(split["distinct"]),
+            f"{split['unknown_share']:.3f}",
+            split["sha256"][:16],
+        ]
+        for name, split in manifest["splits"].items()
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i in (0, len(row) - 1) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def dataset_card(
+    spec: Spec, manifest: Mapping[str, Any], data_files: Mapping[str, str] | None
+) -> str:
+    """A README.md that the Hugging Face tools read: which file is which split, which column what.
+
+    ``data_files`` maps splits to paths; None for a folder written by ``save_to_disk``.
+    """
+    files = ""
+    if data_files:
+        files = "configs:\n- config_name: default\n  data_files:\n" + "".join(
+            f"  - split: {split}\n    path: {path}\n" for split, path in data_files.items()
+        )
+    label_names = "".join(
+        f"          '{number}': {json.dumps(name)}\n"
+        for number, name in enumerate(spec.lexicon.labels)
+    )
+    rows = "".join(
+        f"| {name} | {split['rows']} | {split['distinct']} | {split['unknown_share']:.3f} "
+        f"| {split['isolates']} |\n"
+        for name, split in manifest["splits"].items()
+    )
+    how = (
+        'datasets.load_dataset("path/to/this/folder")'
+        if data_files
+        else 'datasets.load_from_disk("path/to/this/folder")'
+    )
+    return CARD.format(
+        name=json.dumps(spec.name),
+        title=spec.name,
+        files=files,
+        label_names=label_names,
+        description=spec.description,
+        source=f"\nSource: {spec.source}\n" if spec.source else "",
+        rows=rows,
+        how=how,
+    )
+
+
+CARD = """---
+pretty_name: {name}
+language:
+- en
+license: mit
+task_categories:
+- text-classification
+{files}dataset_info:
+  features:
+  - name: text
+    dtype: string
+  - name: label
+    dtype:
+      class_label:
+        names:
+{label_names}  - name: words
+    list: string
+  - name: roles
+    list: string
+  - name: location
+    dtype: int32
+  - name: span
+    list: int32
+    length: 2
+  - name: pattern
+    dtype: string
+---
+# {title}
+
+{description}
+{source}
+Every sentence is one choice from each slot of a pattern. One word, the informative one, decides
+the label; distractors have a sentiment that does not matter. Made by `scripts/generate_data.py`
+of slr-probing; `spec.toml` beside this file is all it was made from.
+
+```python
+dataset = {how}
+```
+
+| column | what it is |
+|---|---|
+| text | the sentence |
+| label | the polarity of the informative word |
+| words | the sentence at its spaces |
+| roles | informative, distractor or neutral, per word |
+| location | index of the informative word in words |
+| span | its first and behind-last character in text |
+| pattern | the name of the structure |
+
+| split | rows | distinct | share of [UNK] | what it isolates |
+|---|---|---|---|---|
+{rows}
+The share of [UNK] is that of a word-level tokenizer of the training split (`tokenizer/`).
+"""

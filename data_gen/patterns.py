@@ -1,0 +1,132 @@
+"""A pattern: a sequence of slots that is at once a list of sentences and its own index.
+
+Sentence i is found by writing i in mixed radix, one digit per slot, the last slot varying
+fastest. Nothing is enumerated, so a pattern of 10^12 sentences costs no more than one of ten.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple, overload
+
+from data_gen.sentences import INFORMATIVE, NEUTRAL, Sentence
+
+# Neighbouring slots are merged into one table of ready-made fragments as long as the table
+# stays this small: three table look-ups then make a sentence of a 10^9-sentence pattern.
+MAX_FRAGMENTS = 1024
+
+
+@dataclass(frozen=True)
+class Element:
+    """One place of a pattern: the word groups that may stand there.
+
+    A choice is a tuple of words: empty for "nothing here", longer for "Good evening,".
+    ``labels`` holds the label of each choice of the informative element, and is None elsewhere.
+    """
+
+    choices: tuple[tuple[str, ...], ...]
+    role: str = NEUTRAL
+    labels: tuple[int, ...] | None = None
+
+
+class Fragment(NamedTuple):
+    """A run of consecutive elements with their choices made."""
+
+    text: str  # every word followed by a space
+    words: tuple[str, ...]
+    roles: tuple[str, ...]
+    label: int | None  # None without the informative word, and then the next two mean nothing
+    location: int
+    start: int
+
+
+@dataclass(frozen=True)
+class Pattern(Sequence[Sentence]):
+    """All sentences of one structure: one choice from each element, in order."""
+
+    name: str
+    elements: tuple[Element, ...]
+
+    def __post_init__(self) -> None:
+        if sum(element.role == INFORMATIVE for element in self.elements) != 1:
+            raise ValueError(f"pattern {self.name!r} needs exactly one informative element")
+
+    @cached_property
+    def n_sentences(self) -> int:
+        """As a Python integer of any size (``len`` stops at 2^63)."""
+        return math.prod(len(element.choices) for element in self.elements)
+
+    def __len__(self) -> int:
+        return self.n_sentences
+
+    @cached_property
+    def informative(self) -> Element:
+        return next(element for element in self.elements if element.role == INFORMATIVE)
+
+    def label_counts(self, n_labels: int) -> list[int]:
+        """Number of sentences of each label, counted without making one."""
+        labels = self.informative.labels or ()
+        return [self.n_sentences // len(labels) * labels.count(label) for label in range(n_labels)]
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sentence]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+        if isinstance(index, slice):
+            return [self.sentence(i) for i in range(self.n_sentences)[index]]
+        return self.sentence(range(self.n_sentences)[index])
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return map(self.sentence, range(self.n_sentences))
+
+    def sentence(self, index: int) -> Sentence:
+        """Sentence ``index``, which must lie in 0 .. n_sentences - 1 (indexing checks that)."""
+        text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
+        for table, radix in self._tables:
+            digit, index = divmod(index, radix)
+            more_text, more_words, more_roles, its_label, its_location, its_start = table[digit]
+            if its_label is not None:
+                label, location, start = its_label, len(words) + its_location, len(text) + its_start
+            text += more_text
+            words += more_words
+            roles += more_roles
+        span = (start, start + len(words[location]))
+        return Sentence(text[:-1], label, words, roles, location, span, self.name)
+
+    @cached_property
+    def _tables(self) -> list[tuple[list[Fragment], int]]:
+        """Fragment tables, most significant digit first, each with the size of all after it."""
+        groups: list[list[Element]] = []
+        size = 0
+        for element in self.elements:
+            size *= len(element.choices)
+            if not 0 < size <= MAX_FRAGMENTS:
+                groups.append([])
+                size = len(element.choices)
+            groups[-1].append(element)
+        tables, radix = [], 1
+        for group in reversed(groups):
+            fragments = _fragments(group)
+            tables.append((fragments, radix))
+            radix *= len(fragments)
+        return tables[::-1]
+
+
+def _fragments(elements: list[Element]) -> list[Fragment]:
+    """Every combination of choices of these elements, the last varying fastest."""
+    table = []
+    for choices in product(*(range(len(element.choices)) for element in elements)):
+        text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
+        label, location, start = None, 0, 0
+        for element, choice in zip(elements, choices, strict=True):
+            if element.labels is not None:
+                label, location, start = element.labels[choice], len(words), len(text)
+            chosen = element.choices[choice]
+            text += "".join(word + " " for word in chosen)
+            words += chosen
+            roles += (element.role,) * len(chosen)
+        table.append(Fragment(text, words, roles, label, location, start))
+    return table

@@ -1,0 +1,79 @@
+"""Do two patterns share a sentence? Decided on the patterns, without making their sentences.
+
+A pattern is a small automaton that reads words, and two patterns share a sentence iff their
+product automaton reaches its end. Its states are pairs of places, so the answer for two patterns
+of 10^12 sentences is immediate, and comes with a sentence as its witness.
+"""
+
+from collections import defaultdict
+from functools import cache
+
+from data_gen.patterns import Pattern
+
+# Where a reader of a pattern stands: the next element, and what is left of the choice it is in.
+Place = tuple[int, tuple[str, ...]]
+START: Place = (0, ())
+
+
+def shared_sentence(a: Pattern, b: Pattern) -> str | None:
+    """A sentence that both patterns generate, or None if there is none."""
+    return _common_sentence(a, b, apart=True)
+
+
+def repeated_sentence(pattern: Pattern) -> str | None:
+    """A sentence that one pattern generates in two ways, or None if there is none."""
+    # The places after each word determine the choices, so two ways differ in some place.
+    return _common_sentence(pattern, pattern, apart=False)
+
+
+def _common_sentence(a: Pattern, b: Pattern, *, apart: bool) -> str | None:
+    """Search the product of a and b for a sentence whose two readings are apart at the end.
+
+    Two readings are apart once they have stood in different places.
+    """
+
+    @cache
+    def next_places(of_a: bool, place: Place) -> dict[str, set[Place]]:
+        return _next_places(a if of_a else b, place)
+
+    start = (START, START, apart)
+    came_from: dict[tuple[Place, Place, bool], tuple[tuple[Place, Place, bool], str]] = {}
+    stack = [start]
+    while stack:
+        state = place_a, place_b, apart = stack.pop()
+        if apart and _may_end(a, place_a) and _may_end(b, place_b):
+            words = []
+            while state != start:
+                state, word = came_from[state]
+                words.append(word)
+            return " ".join(reversed(words))
+        next_a, next_b = next_places(True, place_a), next_places(False, place_b)
+        for word in sorted(next_a.keys() & next_b.keys()):  # the same witness every time
+            for to_a in sorted(next_a[word]):
+                for to_b in sorted(next_b[word]):
+                    following = (to_a, to_b, apart or to_a != to_b)
+                    if following not in came_from:
+                        came_from[following] = (state, word)
+                        stack.append(following)
+    return None
+
+
+def _next_places(pattern: Pattern, place: Place) -> dict[str, set[Place]]:
+    """The places that reading each possible next word leads to."""
+    first, rest = place
+    if rest:
+        return {rest[0]: {(first, rest[1:])}}
+    places: dict[str, set[Place]] = defaultdict(set)
+    for i in range(first, len(pattern.elements)):
+        choices = pattern.elements[i].choices
+        for choice in choices:
+            if choice:
+                places[choice[0]].add((i + 1, choice[1:]))
+        if () not in choices:  # no way past this element without a word
+            break
+    return places
+
+
+def _may_end(pattern: Pattern, place: Place) -> bool:
+    first, rest = place
+    return not rest and all(() in element.choices for element in pattern.elements[first:])

@@ -1,0 +1,115 @@
+"""A dataset as data: reads a TOML spec and refuses what could not be a sound dataset.
+
+Every refusal is a SpecError of one line: the file, the key, what is wrong and what to do.
+docs/dataset.md explains the format with a worked example.
+"""
+
+import hashlib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from data_gen.lexicon import Lexicon
+from data_gen.proofs import repeated_sentence, shared_sentence
+from data_gen.spec_reader import SpecError, SpecReader
+from data_gen.splits import Split
+
+SPEC_FOLDER = Path(__file__).parent / "specs"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sound dataset description: every split is balanced and shares no sentence with another."""
+
+    name: str
+    description: str
+    source: str  # where the data comes from, for the dataset card
+    lexicon: Lexicon
+    splits: dict[str, Split]
+    text: str = ""  # the file as read: kept with whatever is generated from it
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def builtin_specs() -> list[str]:
+    return sorted(path.stem for path in SPEC_FOLDER.glob("*.toml"))
+
+
+def read_spec(spec: str | Path) -> Spec:
+    """Read a built-in spec by name ("sentiment") or any other by the path of its TOML file."""
+    path = SPEC_FOLDER / f"{spec}.toml" if str(spec) in builtin_specs() else Path(spec)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(
+            f"{spec}: no such spec: give the path of a TOML file or one of "
+            f"{', '.join(builtin_specs())} ({getattr(error, 'strerror', None) or 'not UTF-8 text'})"
+        ) from error
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path}: not valid TOML: {error}") from error
+    return parse_spec(table, file=str(path), text=text)
+
+
+def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> Spec:
+    """Check a spec given as the dictionary that its TOML file stands for."""
+    reader = SpecReader(file)
+    reader.keys(
+        "", table, required="polarity slots patterns splits", optional="name description source"
+    )
+    about = {
+        key: reader.string(key, table.get(key, Path(file).stem if key == "name" else ""))
+        for key in ("name", "description", "source")
+    }
+    lexicon = reader.lexicon(table["slots"], table["polarity"])
+    templates = reader.templates(table["patterns"], lexicon)
+    splits = reader.splits(table["splits"], templates, lexicon)
+    _check_balance(reader, splits, lexicon.labels)
+    _check_repeats(reader, splits)
+    return Spec(**about, lexicon=lexicon, splits=splits, text=text)
+
+
+def _check_balance(reader: SpecReader, splits: dict[str, Split], labels: tuple[str, ...]) -> None:
+    for split in splits.values():
+        counts = split.label_counts(len(labels))
+        if len(set(counts)) != 1:
+            found = ", ".join(
+                f"{count} {label}" for label, count in zip(labels, counts, strict=True)
+            )
+            words = ", ".join(dict.fromkeys(_informative_words(split)))
+            raise reader.fail(
+                f"splits.{split.name}",
+                f"is not balanced: {found}; as many informative words per label, please: {words}",
+            )
+
+
+def _informative_words(split: Split) -> Iterable[str]:
+    return (choice[0] for pattern in split.patterns for choice in pattern.informative.choices)
+
+
+def _check_repeats(reader: SpecReader, splits: dict[str, Split]) -> None:
+    """No sentence twice: not within a pattern, not in two patterns, not in two splits."""
+    for split in splits.values():
+        key = f"splits.{split.name}.patterns"
+        if split.allow_repeats:
+            continue
+        for pattern in split.patterns:
+            if (sentence := repeated_sentence(pattern)) is not None:
+                raise reader.fail(key, f"{pattern.name!r} generates {sentence!r} in two ways")
+        for a, b in combinations(split.patterns, 2):
+            if (sentence := shared_sentence(a, b)) is not None:
+                raise reader.fail(key, f"{a.name!r} and {b.name!r} both generate {sentence!r}")
+    for one, other in combinations(splits.values(), 2):
+        for a in one.patterns:
+            for b in other.patterns:
+                if (sentence := shared_sentence(a, b)) is not None:
+                    raise reader.fail(
+                        "splits",
+                        f"{one.name} ({a.name}) and {other.name} ({b.name}) share {sentence!r}",
+                    )

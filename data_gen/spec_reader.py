@@ -1,0 +1,211 @@
+"""From the tables of a TOML file to slots, patterns and splits, or to one line on what is wrong."""
+
+import re
+from difflib import get_close_matches
+from typing import Any
+
+from data_gen.lexicon import Lexicon, Slot
+from data_gen.patterns import Element, Pattern
+from data_gen.sentences import INFORMATIVE, NEUTRAL, ROLES
+from data_gen.splits import Split
+
+MAX_SENTENCES = 2**62  # what a 64-bit index and the shuffled order of permutation.py can address
+
+
+class SpecError(ValueError):
+    """A spec that cannot be used. Its message is one line, made for the person who wrote it."""
+
+
+class SpecReader:
+    """Turns the tables of a TOML file into values, or fails naming file and key."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def fail(self, key: str, problem: str) -> SpecError:
+        return SpecError(f"{self.file}: {key}: {problem}" if key else f"{self.file}: {problem}")
+
+    # ---- shapes
+
+    def keys(self, key: str, table: Any, *, required: str = "", optional: str = "") -> None:
+        """The table has all required keys and no unknown one (where optional ones are named)."""
+        self.table(key, table)
+        for name in required.split():
+            if name not in table:
+                raise self.fail(key, f"the key {name!r} is missing")
+        known = (required + " " + optional).split()
+        for name in table:
+            if name not in known:
+                close = get_close_matches(name, known, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+                raise self.fail(key, f"unknown key {name!r}; {hint}")
+
+    def table(self, key: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.fail(key, f"must be a table, not {value!r}")
+        if not value:
+            raise self.fail(key, "the table is empty")
+        return value
+
+    def string(self, key: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self.fail(key, f"must be a string, not {value!r}")
+        return value
+
+    def flag(self, key: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.fail(key, f"must be true or false, not {value!r}")
+        return value
+
+    def strings(self, key: str, value: Any, *, unique: bool = True) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+            raise self.fail(key, f"must be a list of strings, not {value!r}")
+        if not value:
+            raise self.fail(key, "the list is empty; give at least one entry")
+        for word in value:
+            if word != " ".join(word.split()):
+                raise self.fail(
+                    key, f"{word!r} has white space at an end or twice in a row; use single spaces"
+                )
+        if unique and len(set(value)) < len(value):
+            word = next(word for i, word in enumerate(value) if word in value[:i])
+            raise self.fail(key, f"{word!r} stands there twice")
+        return tuple(value)
+
+    # ---- the parts of a spec
+
+    def lexicon(self, slots: Any, polarity: Any) -> Lexicon:
+        labels = tuple(self.table("polarity", polarity))
+        if len(labels) < 2:
+            raise self.fail("polarity", f"needs at least two labels, has only {labels[0]!r}")
+        label_of: dict[str, int] = {}
+        for number, label in enumerate(labels):
+            for word in self.strings(f"polarity.{label}", polarity[label]):
+                if word in label_of:
+                    raise self.fail(
+                        f"polarity.{label}",
+                        f"{word!r} has two polarities, {labels[label_of[word]]!r} as well",
+                    )
+                label_of[word] = number
+        table = self.table("slots", slots)
+        return Lexicon(
+            {name: self.slot(name, table[name], label_of) for name in table}, labels, label_of
+        )
+
+    def slot(self, name: str, table: Any, label_of: dict[str, int]) -> Slot:
+        key = f"slots.{name}"
+        if not re.fullmatch(r"\w+", name):
+            raise self.fail(key, "a slot's name is made of letters, digits and _")
+        role = self.table(key, table).get("role", NEUTRAL)
+        if role not in ROLES:
+            raise self.fail(f"{key}.role", f"must be one of {', '.join(ROLES)}, not {role!r}")
+        words = {
+            vocabulary: self.strings(f"{key}.{vocabulary}", entries)
+            for vocabulary, entries in table.items()
+            if vocabulary != "role"
+        }
+        if not words:
+            raise self.fail(key, 'has no words; give a list such as training = ["red", "blue"]')
+        for vocabulary, entries in words.items():
+            for word in entries if role == INFORMATIVE else ():
+                if len(word.split()) != 1:
+                    raise self.fail(
+                        f"{key}.{vocabulary}", f"an informative entry is one word, not {word!r}"
+                    )
+                if word not in label_of:
+                    raise self.fail(
+                        f"{key}.{vocabulary}",
+                        f"the informative word {word!r} has no polarity; add it to [polarity]",
+                    )
+        return Slot(name, role, words)
+
+    def templates(self, table: Any, lexicon: Lexicon) -> dict[str, tuple[str, ...]]:
+        return {
+            name: self.template(f"patterns.{name}", template, lexicon)
+            for name, template in self.table("patterns", table).items()
+        }
+
+    def template(self, key: str, template: Any, lexicon: Lexicon) -> tuple[str, ...]:
+        """The words and {SLOTS} of a template, with exactly one informative slot among them."""
+        (checked,) = self.strings(key, [self.string(key, template)])
+        words = tuple(checked.split())
+        for word in words:
+            name = slot_name(word)
+            if name is None and re.search(r"[{}]", word):
+                raise self.fail(
+                    key,
+                    f"{word!r}: a slot stands alone; put punctuation into the slot's words",
+                )
+            if name is not None and name not in lexicon.slots:
+                raise self.fail(
+                    key, f"unknown slot {{{name}}}; known are {', '.join(lexicon.slots)}"
+                )
+        names = [name for word in words if (name := slot_name(word))]
+        informative = [name for name in names if lexicon.slots[name].role == INFORMATIVE]
+        if len(informative) != 1:
+            has = " and ".join(informative) if informative else "none"
+            raise self.fail(key, f"needs exactly one informative slot, has {has}: {checked!r}")
+        return words
+
+    def splits(
+        self, table: Any, templates: dict[str, tuple[str, ...]], lexicon: Lexicon
+    ) -> dict[str, Split]:
+        if "train" not in self.table("splits", table):
+            raise self.fail(
+                "splits", f"there must be a split named train, not only {', '.join(table)}"
+            )
+        return {name: self.split(name, entry, templates, lexicon) for name, entry in table.items()}
+
+    def split(
+        self, name: str, table: Any, templates: dict[str, tuple[str, ...]], lexicon: Lexicon
+    ) -> Split:
+        key = f"splits.{name}"
+        if not re.fullmatch(r"\w+", name):
+            raise self.fail(key, "a split's name is made of letters, digits and _")
+        self.keys(key, table, required="patterns words", optional="isolates extended allow_repeats")
+        words = table["words"] if isinstance(table["words"], dict) else {"default": table["words"]}
+        for slot in words:
+            if slot != "default" and slot not in lexicon.slots:
+                raise self.fail(
+                    f"{key}.words", f"unknown slot {slot!r}; known are {', '.join(lexicon.slots)}"
+                )
+        patterns = []
+        for pattern in self.strings(f"{key}.patterns", table["patterns"], unique=False):
+            if pattern not in templates:
+                raise self.fail(
+                    f"{key}.patterns",
+                    f"unknown pattern {pattern!r}; known are {', '.join(templates)}",
+                )
+            elements = tuple(self.element(key, word, words, lexicon) for word in templates[pattern])
+            patterns.append(Pattern(pattern, elements))
+        split = Split(
+            name,
+            tuple(patterns),
+            isolates=self.string(f"{key}.isolates", table.get("isolates", "")),
+            extended=self.flag(f"{key}.extended", table.get("extended", False)),
+            allow_repeats=self.flag(f"{key}.allow_repeats", table.get("allow_repeats", False)),
+        )
+        if split.n_sentences > MAX_SENTENCES:
+            raise self.fail(
+                key,
+                f"has {split.n_sentences:.1e} sentences, more than 2^62; use fewer slots",
+            )
+        return split
+
+    def element(self, key: str, word: str, words: dict[str, Any], lexicon: Lexicon) -> Element:
+        name = slot_name(word)
+        if name is None:
+            return Element(choices=((word,),))
+        vocabulary: Any = words.get(name, words.get("default"))
+        if vocabulary not in lexicon.slots[name].words:
+            known = ", ".join(lexicon.slots[name].words)
+            raise self.fail(
+                f"{key}.words", f"slot {name} has no vocabulary {vocabulary!r}; it has {known}"
+            )
+        return lexicon.element(name, vocabulary)
+
+
+def slot_name(word: str) -> str | None:
+    """NAME for the word "{NAME}" of a template, None for a literal word."""
+    match = re.fullmatch(r"\{(\w+)\}", word)
+    return match[1] if match else None

@@ -1,0 +1,66 @@
+"""A split: patterns one after the other, indexed as one sequence, in order or shuffled."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain
+from typing import overload
+
+from data_gen.patterns import Pattern
+from data_gen.permutation import shuffled
+from data_gen.sentences import Sentence
+
+
+@dataclass(frozen=True)
+class Split(Sequence[Sentence]):
+    """The sentences of one split. ``split[i]`` costs the same for any i and any size."""
+
+    name: str
+    patterns: tuple[Pattern, ...]
+    isolates: str = ""  # what a score on this split says, for people and for the dataset card
+    extended: bool = False  # built only when asked for
+    allow_repeats: bool = False  # the same sentence twice is known and wanted (as-released data)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(pattern.n_sentences for pattern in self.patterns))
+
+    @property
+    def n_sentences(self) -> int:
+        return self._ends[-1]
+
+    def __len__(self) -> int:
+        return self.n_sentences
+
+    def label_counts(self, n_labels: int) -> list[int]:
+        counts = [pattern.label_counts(n_labels) for pattern in self.patterns]
+        return [sum(column) for column in zip(*counts, strict=True)]
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sentence]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+        indices = range(self.n_sentences)[index]
+        if isinstance(indices, range):
+            return [self._sentence(i) for i in indices]
+        return self._sentence(indices)
+
+    def _sentence(self, index: int) -> Sentence:
+        which = bisect_right(self._ends, index)
+        pattern = self.patterns[which]
+        return pattern.sentence(index - self._ends[which] + pattern.n_sentences)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return chain.from_iterable(self.patterns)
+
+    def iter_shard(self, shard: int, n_shards: int, seed: int | None = None) -> Iterator[Sentence]:
+        """Sentences shard, shard + n_shards, ... of the split, in a shuffled order if seeded.
+
+        The shards of one seed share no sentence and together hold all of them. Memory is
+        constant: the order is computed, not stored.
+        """
+        positions = range(shard, self.n_sentences, n_shards)
+        order = positions if seed is None else shuffled(positions, self.n_sentences, seed)
+        return map(self._sentence, order)

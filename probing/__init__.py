@@ -1,0 +1,1 @@
+"""The Transformer and what it knows: training, probes, sparsity, causal tests."""

@@ -1,0 +1,1 @@
+"""The idealised single-location model: exact risk and training dynamics."""

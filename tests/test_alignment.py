@@ -1,0 +1,169 @@
+"""Spans become token positions for every kind of fast tokenizer, and wrong ones are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from data_gen import AlignmentError, align_spans, build_tokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+
+
+def wrap(tokenizer: Tokenizer) -> Any:
+    tokenizer.enable_padding(pad_id=tokenizer.token_to_id("[PAD]"), pad_token="[PAD]")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
+
+
+def wordpiece(texts: list[str]) -> Any:
+    """As BERT's: lower case, punctuation apart, words cut into ##pieces."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    # A vocabulary too small for whole words.
+    trainer = trainers.WordPieceTrainer(vocab_size=60, special_tokens=SPECIAL, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    special = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=special
+    )
+    return wrap(tokenizer)
+
+
+def byte_level(texts: list[str], *, trim_offsets: bool = True) -> Any:
+    """As GPT-2's: no special tokens around, the space belongs to the token behind it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=SPECIAL,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return wrap(tokenizer)
+
+
+def byte_level_untrimmed(texts: list[str]) -> Any:
+    return byte_level(texts, trim_offsets=False)
+
+
+BUILDERS = [build_tokenizer, wordpiece, byte_level, byte_level_untrimmed]
+
+
+@pytest.fixture(scope="module", params=BUILDERS, ids=lambda build: build.__name__)
+def tokenizer(request: pytest.FixtureRequest, sentiment: Any) -> Any:
+    return request.param(sentiment["train"]["text"][:])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("split", ["train", "ood_tokens", "ood_structure"])
+def test_positions_are_those_of_the_word_alone(
+    tokenizer: Any, sentiment: Any, split: str, side: str
+) -> None:
+    rows = sentiment[split].shuffle(seed=0)[:200]
+    found = align_spans(tokenizer, rows["text"], rows["span"], padding_side=side)
+    lengths = {len(ids) for ids in found.encoding["input_ids"]}
+    assert len(lengths) == 1, "a padded batch"
+    for row, positions in enumerate(found.positions):
+        # Independent of offsets: the tokens of the text before the word come before it.
+        text, (start, end) = rows["text"][row], rows["span"][row]
+        without_specials = {"add_special_tokens": False}
+        n_before = len(tokenizer(text[:start].rstrip(), **without_specials)["input_ids"])
+        n_through = len(tokenizer(text[:end], **without_specials)["input_ids"])
+        ids = found.encoding["input_ids"][row]
+        first = next(i for i, token in enumerate(ids) if token != tokenizer.pad_token_id)
+        first += tokenizer.convert_ids_to_tokens(ids[first]) == "[CLS]"
+        expected = range(first + n_before, first + n_through)
+        # Before a byte-level word may stand a token of its own for the space.
+        assert positions == tuple(i for i in expected if tokenizer.decode([ids[i]]).strip())
+
+
+def test_words_of_several_pieces_are_found_whole(sentiment: Any) -> None:
+    tokenizer = wordpiece(sentiment["train"]["text"][:])
+    text = "The city is nice. my dog is aggressive"
+    found = align_spans(tokenizer, [text], [(28, 38)])
+    assert len(found.positions[0]) > 1
+    ids = [found.encoding["input_ids"][0][i] for i in found.positions[0]]
+    assert tokenizer.decode(ids) == "aggressive"
+
+
+def test_letters_of_several_bytes_are_found_whole(sentiment: Any) -> None:
+    tokenizer = byte_level(sentiment["train"]["text"][:])
+    text = "my dog is f\u00e9roce today \U0001f600 yes"
+    for word in ("f\u00e9roce", "\U0001f600", "yes"):
+        start = text.index(word)
+        (positions,) = align_spans(tokenizer, [text], [(start, start + len(word))]).positions
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.decode([ids[i] for i in positions]).strip() == word
+
+
+def test_tensors_can_be_asked_for(tokenizer: Any, sentiment: Any) -> None:
+    rows = sentiment["train"][:3]
+    found = align_spans(tokenizer, rows["text"], rows["span"], return_tensors="pt")
+    assert found.encoding["input_ids"].shape[0] == 3
+
+
+def test_a_saved_and_loaded_tokenizer_aligns_the_same(
+    tokenizer: Any, sentiment: Any, tmp_path: Path
+) -> None:
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    rows = sentiment["ood_tokens"][:50]
+    again = align_spans(loaded, rows["text"], rows["span"])
+    assert again.positions == align_spans(tokenizer, rows["text"], rows["span"]).positions
+
+
+def test_a_word_cut_off_by_truncation_is_refused(tokenizer: Any) -> None:
+    with pytest.raises(AlignmentError, match=r"truncated|spell"):
+        align_spans(
+            tokenizer,
+            ["The city is nice. my dog is aggressive"],
+            [(28, 38)],
+            truncation=True,
+            max_length=5,
+        )
+
+
+@pytest.mark.parametrize("span", [(0, 2), (26, 32), (29, 32)])
+def test_a_span_that_is_not_a_word_is_refused(span: tuple[int, int], sentiment: Any) -> None:
+    tokenizer = build_tokenizer(sentiment["train"]["text"][:])
+    with pytest.raises(AlignmentError, match="spell"):
+        align_spans(tokenizer, ["The city is nice. my dog is nice"], [span])
+
+
+@pytest.mark.parametrize("span", [(3, 3), (90, 95), (-4, 40)])
+def test_a_span_outside_of_the_text_is_refused(span: tuple[int, int], sentiment: Any) -> None:
+    tokenizer = build_tokenizer(sentiment["train"]["text"][:])
+    with pytest.raises(AlignmentError, match="outside"):
+        align_spans(tokenizer, ["The city is nice. my dog is nice"], [span])
+
+
+def test_a_tokenizer_that_joins_words_is_refused() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"my dog": 0, "[UNK]": 1, "[PAD]": 2}, "[UNK]"))
+    with pytest.raises(AlignmentError, match="joins or cuts"):
+        align_spans(wrap(tokenizer), ["my dog"], [(3, 6)])
+
+
+def test_a_slow_tokenizer_and_a_missing_span_are_refused(tokenizer: Any) -> None:
+    with pytest.raises(AlignmentError, match="one span per text"):
+        align_spans(tokenizer, ["a", "b"], [(0, 1)])
+
+    class Slow:
+        is_fast = False
+
+    with pytest.raises(AlignmentError, match="slow tokenizer"):
+        align_spans(Slow(), ["a"], [(0, 1)])

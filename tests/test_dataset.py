@@ -1,0 +1,244 @@
+"""The published dataset: its sizes, its rows in their order, and what each split isolates."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from data_gen import DatasetError, build_dataset, builtin_specs, parse_spec, read_spec
+from data_gen import stream_dataset as stream
+from data_gen.dataset import features
+from data_gen.sentences import INFORMATIVE
+
+PUBLISHED_ROWS = {
+    "train": 15_552,
+    "test": 4_608,
+    "ood_tokens": 3_072,
+    "ood_structure": 144,
+    "ood_structure_tokens": 96,
+}
+
+# The words of the paper's appendix, in the released order, written down a second time.
+CITIES = ["nice.", "dreadful.", "clean.", "dirty."]
+PRONOUNS = ["my", "his", "her", "our"], ["their", "your"]
+COLORS = ["", "blue", "orange", "beige", "green", "red"], ["purple", "gray"]
+ANIMALS = ["dog", "owl", "cow"], ["cat", "eagle", "goat"]
+ADVERBS = ["", "very", "extremely"], ["", "especially"]
+SIZES = ["tiny", "giant"], ["big", "little", "mini", "enormous"]
+ADJECTIVES = (
+    ["nice", "mean", "cute", "dreadful", "aggressive", "delightful"],
+    ["lovely", "nasty", "charming", "foul"],
+)
+POSITIVE = {"nice", "cute", "delightful", "lovely", "charming"}
+
+
+def join(*words: str) -> str:
+    return " ".join(word for word in words if word)
+
+
+def predicate(new: int, new_adjective: int) -> Iterator[tuple[str, int]]:
+    for c, p, o, a, v, j in product(
+        CITIES, PRONOUNS[new], COLORS[new], ANIMALS[new], ADVERBS[new], ADJECTIVES[new_adjective]
+    ):
+        yield join("The city is", c, p, o, a, "is", v, j), int(j in POSITIVE)
+
+
+def attribute(new: int, new_adjective: int) -> Iterator[tuple[str, int]]:
+    slots = PRONOUNS[new], COLORS[new], ADJECTIVES[new_adjective], ANIMALS[new], ADVERBS[new]
+    for c, p, o, j, a, v, s in product(CITIES, *slots, SIZES[new]):
+        yield join("The city is", c, p, o, j, a, "is", v, s), int(j in POSITIVE)
+
+
+def sized_predicate() -> Iterator[tuple[str, int]]:
+    slots = PRONOUNS[1], SIZES[1], COLORS[1], ANIMALS[1], ADVERBS[1], ADJECTIVES[0]
+    for c, p, s, o, a, v, j in product(CITIES, *slots):
+        yield join("The city is", c, p, s, o, a, "is", v, j), int(j in POSITIVE)
+
+
+def evening() -> Iterator[tuple[str, int]]:
+    slots = PRONOUNS[1], SIZES[1], COLORS[1], ANIMALS[1], ADVERBS[1], ADJECTIVES[1]
+    for c, p, s, o, a, v, j in product(CITIES, *slots):
+        yield join("The city is", c, "Good evening,", p, s, o, a, "is", v, j), int(j in POSITIVE)
+    slots = PRONOUNS[1], ADJECTIVES[1], COLORS[1], ANIMALS[1], ADVERBS[1], SIZES[1]
+    for c, p, j, o, a, v, s in product(CITIES, *slots):
+        yield join("The city is", c, "Good evening,", p, j, o, a, "is", v, s), int(j in POSITIVE)
+
+
+def greeting(new_adjective: int) -> Iterator[tuple[str, int]]:
+    slots = PRONOUNS[1], COLORS[1], ANIMALS[1], ADVERBS[1], ADJECTIVES[new_adjective]
+    for p, o, a, v, j in product(*slots):
+        hello = "Hello, how are you? Good evening,"
+        yield join(hello, p, o, a, "is", v, j), int(j in POSITIVE)
+
+
+def published(*, corrected: bool) -> dict[str, list[tuple[str, int]]]:
+    first_test_pattern = sized_predicate() if corrected else attribute(1, 0)
+    return {
+        "train": [*predicate(0, 0), *attribute(0, 0)],
+        "test": [*first_test_pattern, *attribute(1, 0)],
+        "ood_tokens": list(evening()),
+        "ood_structure": list(greeting(0)),
+        "ood_structure_tokens": list(greeting(1)),
+    }
+
+
+@pytest.mark.parametrize("name", ["sentiment", "sentiment-as-released"])
+def test_rows_are_the_published_ones_in_the_released_order(name: str) -> None:
+    dataset = build_dataset(name)
+    expected = published(corrected=name == "sentiment")
+    assert {split: rows.num_rows for split, rows in dataset.items()} == PUBLISHED_ROWS
+    for split, rows in expected.items():
+        found = zip(dataset[split]["text"][:], dataset[split]["label"][:], strict=True)
+        assert list(found) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "distinct"), [("sentiment", 4_608), ("sentiment-as-released", 2_304)]
+)
+def test_distinct_test_sentences(name: str, distinct: int) -> None:
+    assert len(set(build_dataset(name)["test"]["text"][:])) == distinct
+
+
+def test_every_split_is_exactly_balanced(sentiment: Any) -> None:
+    for split in sentiment.values():
+        assert 2 * sum(split["label"][:]) == split.num_rows
+
+
+def test_columns_are_those_of_the_hub(sentiment: Any) -> None:
+    train = sentiment["train"]
+    assert train.features == features(read_spec("sentiment"))
+    assert train.features["label"].names == ["negative", "positive"]
+    row = train[-1]
+    assert row == {
+        "text": "The city is dirty. our red delightful cow is extremely giant",
+        "label": 1,
+        "words": "The city is dirty. our red delightful cow is extremely giant".split(),
+        "roles": ["neutral"] * 3
+        + ["distractor", "neutral", "neutral", "informative"]
+        + ["neutral"] * 4,
+        "location": 6,
+        "span": [27, 37],
+        "pattern": "attribute",
+    }
+
+
+def words_of(split: Any, *, informative: bool) -> set[str]:
+    return {
+        word
+        for row in split
+        for word, role in zip(row["words"], row["roles"], strict=True)
+        if (role == INFORMATIVE) == informative
+    }
+
+
+def test_each_extended_split_changes_one_thing(sentiment: Any) -> None:
+    train = sentiment["train"]
+    known = {informative: words_of(train, informative=informative) for informative in (True, False)}
+    locations = set(train["location"][:])
+    patterns = set(train["pattern"][:])
+
+    def distractors(split: Any) -> set[int]:
+        return {row["roles"].count("distractor") for row in split}
+
+    def new_words(split: Any, *, informative: bool) -> set[str]:
+        return words_of(split, informative=informative) - known[informative]
+
+    greeting = sentiment["ood_greeting"]
+    assert distractors(greeting) == {1} == distractors(train)
+    assert new_words(greeting, informative=False) == set(
+        "Hello, how are you? Good evening,".split()
+    )
+    assert not new_words(greeting, informative=True)
+
+    alone = sentiment["ood_no_distractor"]
+    assert distractors(alone) == {0}
+    assert not new_words(alone, informative=True) | new_words(alone, informative=False)
+    with_city = {"The city is nice. " + text for text in alone["text"][:]}
+    assert with_city <= set(train["text"][:])  # the training sentence without its first part
+
+    position = sentiment["ood_position"]
+    assert locations.isdisjoint(position["location"][:])
+    assert not new_words(position, informative=True) | new_words(position, informative=False)
+    assert distractors(position) == {1}
+
+    adjective = sentiment["ood_adjective"]
+    assert known[True].isdisjoint(words_of(adjective, informative=True))
+    assert not new_words(adjective, informative=False)
+    assert set(adjective["pattern"][:]) == patterns
+
+    context = sentiment["ood_context"]
+    assert not new_words(context, informative=True)
+    assert set(context["pattern"][:]) <= patterns
+    same = {"The", "city", "is", *CITIES}
+    assert known[False] & words_of(context, informative=False) == same
+
+
+def test_restaurant_has_two_distractors() -> None:
+    dataset = build_dataset("restaurant")
+    assert {row["roles"].count("distractor") for row in dataset["train"]} == {2}
+    assert set(dataset) == set(PUBLISHED_ROWS)
+
+
+@pytest.mark.parametrize("name", builtin_specs())
+def test_extended_splits_come_only_when_asked_for(name: str) -> None:
+    spec = read_spec(name)
+    plain = [split.name for split in spec.splits.values() if not split.extended]
+    assert list(build_dataset(name)) == plain
+    if len(plain) == len(spec.splits):
+        with pytest.raises(DatasetError, match="no extended splits"):
+            build_dataset(name, extended=True)
+
+
+def huge_spec() -> Any:
+    """2 x 10^12 sentences a split."""
+    letters = [f"SLOT{i}" for i in range(12)]
+    slots = {
+        name: {"training": [f"{name}-{i}" for i in range(10)], "held_out": [f"x{name}"] * 1}
+        for name in letters
+    }
+    template = " ".join(f"{{{name}}}" for name in [*letters, "KEY"])
+    return parse_spec(
+        {
+            "polarity": {"negative": ["bad"], "positive": ["good"]},
+            "slots": slots | {"KEY": {"role": "informative", "training": ["good", "bad"]}},
+            "patterns": {"only": template},
+            "splits": {"train": {"patterns": ["only"], "words": "training"}},
+        }
+    )
+
+
+def test_a_grammar_of_2e12_sentences_streams_and_does_not_build() -> None:
+    spec = huge_spec()
+    with pytest.raises(DatasetError, match="stream_dataset"):
+        build_dataset(spec)
+    rows = list(stream(spec, seed=0, n_shards=4).take(500))
+    assert len({row["text"] for row in rows}) == 500
+    assert {row["label"] for row in rows} == {0, 1}
+    assert rows == list(stream(spec, seed=0, n_shards=4).take(500))
+    assert rows != list(stream(spec, seed=1, n_shards=4).take(500))
+
+
+def test_a_stream_holds_the_dataset_and_its_shards_partition_it() -> None:
+    built = build_dataset("restaurant")["ood_structure"]
+    assert list(stream("restaurant", "ood_structure")) == list(built)
+    shuffled = stream("restaurant", "ood_structure", seed=3, n_shards=3)
+    assert shuffled.features == built.features
+    assert shuffled.num_shards == 3
+    shards = [shuffled.shard(num_shards=3, index=i) for i in range(3)]
+    texts = [row["text"] for shard in shards for row in shard]
+    assert sorted(texts) == sorted(built["text"][:])
+    assert texts != built["text"][:]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "training"}, "no split 'training'"),
+        ({"n_shards": 0}, "n_shards must be"),
+        ({"seed": -1}, "must not be negative"),
+    ],
+)
+def test_streaming_refuses_what_it_cannot_do(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        stream("sentiment", **options)

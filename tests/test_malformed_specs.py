@@ -1,0 +1,177 @@
+"""A spec that could not be a sound dataset is refused in one line, and nothing is written."""
+
+from pathlib import Path
+
+import generate_data
+import pytest
+from command_line import run
+
+SOUND = """
+[polarity]
+negative = ["bad", "ugly"]
+positive = ["good", "fine"]
+
+[slots.THING]
+training = ["house", "tree"]
+held_out = ["boat"]
+
+[slots.SKY]
+role = "distractor"
+training = ["blue", "grey"]
+held_out = ["blue"]
+
+[slots.KEY]
+role = "informative"
+training = ["good", "bad"]
+held_out = ["fine", "ugly"]
+
+[patterns]
+plain = "the {THING} is {KEY}"
+weather = "sky is {SKY} the {THING} is {KEY}"
+
+[splits.train]
+patterns = ["plain", "weather"]
+words = "training"
+
+[splits.test]
+patterns = ["plain"]
+words = { default = "held_out", KEY = "training" }
+"""
+
+# (what is wrong, text to replace, its replacement, what the message must name)
+MALFORMED = [
+    ("not TOML", "[polarity]", "[polarity", ["not valid TOML", "line 2"]),
+    ("no polarity table", "[polarity]", "[other]", ["polarity", "missing"]),
+    ("a mistyped table", "[patterns]", "[pattern]\n[patterns]", ["'pattern'", "'patterns'?"]),
+    ("one label only", 'negative = ["bad", "ugly"]', "", ["polarity", "two labels"]),
+    ("two polarities", '["good", "fine"]', '["good", "fine", "bad"]', ["'bad'", "two polarities"]),
+    ("no polarity", '["good", "fine"]', '["good"]', ["slots.KEY.held_out", "'fine'"]),
+    ("an empty label", '["good", "fine"]', "[]", ["polarity.positive", "empty"]),
+    ("an empty slot", '["house", "tree"]', "[]", ["slots.THING.training", "empty"]),
+    (
+        "a slot without words",
+        'training = ["blue", "grey"]\nheld_out = ["blue"]',
+        "",
+        ["slots.SKY", "no words"],
+    ),
+    ("words that are no list", '["house", "tree"]', '"house"', ["slots.THING", "list of strings"]),
+    ("words that are no strings", '["house", "tree"]', "[1, 2]", ["slots.THING", "[1, 2]"]),
+    ("a word twice", '["house", "tree"]', '["tree", "tree"]', ["slots.THING", "'tree'", "twice"]),
+    ("loose white space", '["house", "tree"]', '["tree "]', ["slots.THING", "'tree '"]),
+    ("an unknown role", '"distractor"', '"noise"', ["slots.SKY.role", "'noise'"]),
+    ("an informative phrase", '["fine", "ugly"]', '["so fine", "ugly"]', ["one word", "'so fine'"]),
+    ("an empty informative word", '["fine", "ugly"]', '["", "ugly"]', ["slots.KEY", "one word"]),
+    ("an unknown slot", "the {THING} is {KEY}", "the {THNG} is {KEY}", ["patterns.plain", "THNG"]),
+    ("a glued slot", "the {THING} is {KEY}", "the {THING}, is {KEY}", ["'{THING},'", "alone"]),
+    ("no informative slot", "{THING} is {KEY}", "{THING} is", ["patterns.plain", "has none"]),
+    (
+        "two informative slots",
+        "the {THING} is {KEY}",
+        "the {KEY} {THING} is {KEY}",
+        ["patterns.plain", "KEY and KEY"],
+    ),
+    ("a pattern that is no string", '"the {THING} is {KEY}"', "3", ["patterns.plain", "string"]),
+    ("an unknown pattern", '["plain", "weather"]', '["plain", "wether"]', ["train", "'wether'"]),
+    ("no pattern", '["plain", "weather"]', "[]", ["splits.train.patterns", "empty"]),
+    ("no training split", "[splits.train]", "[splits.learn]", ["splits", "named train"]),
+    ("an odd split name", "[splits.test]", '[splits."my test"]', ["splits.my test", "letters"]),
+    ("no words", 'words = "training"', "", ["splits.train", "'words'", "missing"]),
+    ("an unknown vocabulary", 'words = "training"', 'words = "new"', ["slot THING", "'new'"]),
+    ("words of no slot", "KEY = ", "KEYS = ", ["splits.test.words", "'KEYS'"]),
+    ("an unknown option", 'words = "training"', 'words = "training"\nx = 1', ["train", "'x'"]),
+    (
+        "a flag that is none",
+        'words = "training"',
+        'words = "training"\nextended = "yes"',
+        ["splits.train.extended", "true or false"],
+    ),
+    (
+        "an unbalanced split",
+        '["good", "bad"]',
+        '["good"]',
+        ["splits.train", "not balanced", "good"],
+    ),
+    (
+        "the slip of the released data",
+        '["plain", "weather"]',
+        '["plain", "plain"]',
+        ["splits.train.patterns", "'plain' and 'plain'", "the house is bad"],
+    ),
+    (
+        "two patterns that can say the same",
+        '"sky is {SKY} the {THING} is {KEY}"',
+        '"{OPTIONAL} the {THING} is {KEY}"\n[slots.OPTIONAL]\ntraining = ["", "look:"]',
+        ["'plain' and 'weather'", "the house is bad"],
+    ),
+    (
+        "a pattern that says the same twice",
+        '"sky is {SKY} the {THING} is {KEY}"',
+        '"sky {VERY} {VERY} {KEY}"\n[slots.VERY]\ntraining = ["", "very"]',
+        ["'weather'", "sky very bad", "two ways"],
+    ),
+    (
+        "a sentence in two splits",
+        '"held_out", KEY = "training"',
+        '"training", KEY = "training"',
+        ["train (plain) and test (plain)", "the house is bad"],
+    ),
+    (
+        "more sentences than a 64-bit index",
+        '"sky is {SKY} the {THING} is {KEY}"',
+        f'"{"{THING} " * 70}{{KEY}}"',
+        ["splits.train", "2^62"],
+    ),
+]
+
+
+def refusal(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.argv", ["generate_data.py", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        run(generate_data.main, generate_data.Config, None)
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def test_the_spec_without_a_fault_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "sound.toml").write_text(SOUND)
+    output = tmp_path / "output"
+    generate_data.main(generate_data.Config(output=output, spec=str(tmp_path / "sound.toml")))
+    assert (output / "data" / "train.parquet").is_file()
+
+
+@pytest.mark.parametrize(
+    ("replaced", "replacement", "named"),
+    [case[1:] for case in MALFORMED],
+    ids=[case[0] for case in MALFORMED],
+)
+def test_a_malformed_spec_gives_one_line_and_exit_code_2(
+    replaced: str,
+    replacement: str,
+    named: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert replaced in SOUND
+    spec = tmp_path / "broken.toml"
+    spec.write_text(SOUND.replace(replaced, replacement, 1))
+    output = tmp_path / "output"
+    assert refusal(["--spec", str(spec), "--output", str(output)], monkeypatch) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    for part in ["error: ", "broken.toml", *named]:
+        assert part in line
+    assert list(tmp_path.iterdir()) == [spec], "nothing was written"
+
+
+@pytest.mark.parametrize("spec", ["nowhere.toml", ".", "sentimnt"])
+def test_a_spec_that_is_not_there(
+    spec: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert refusal(["--spec", spec, "--output", str(tmp_path / "x")], monkeypatch) == 2
+    assert "no such spec" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

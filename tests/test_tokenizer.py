@@ -1,0 +1,57 @@
+"""The word-level tokenizer knows the training words and says how much it does not know."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from data_gen import build_tokenizer, unknown_shares
+
+
+@pytest.fixture(scope="module")
+def tokenizer(sentiment: Any) -> Any:
+    return build_tokenizer(sentiment["train"]["text"][:])
+
+
+def test_vocabulary_is_the_training_words_and_five_special_tokens(
+    tokenizer: Any, sentiment: Any
+) -> None:
+    words = {word for row in sentiment["train"] for word in row["words"]}
+    special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    assert set(tokenizer.get_vocab()) == words | special
+    assert tokenizer.pad_token_id == 0
+
+
+def test_sentences_become_cls_words_sep(tokenizer: Any, sentiment: Any) -> None:
+    row = sentiment["train"][1234]
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer(row["text"])["input_ids"])
+    assert tokens == ["[CLS]", *row["words"], "[SEP]"]
+
+
+def test_unseen_words_are_unknown(tokenizer: Any) -> None:
+    ids = tokenizer("The city is lovely", add_special_tokens=False)["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(ids) == ["The", "city", "is", "[UNK]"]
+
+
+def test_unknown_shares_are_those_of_the_definition(tokenizer: Any, sentiment: Any) -> None:
+    known = {word for row in sentiment["train"] for word in row["words"]}
+    shares = unknown_shares(tokenizer, sentiment)
+    assert shares["train"] == 0
+    for name, split in sentiment.items():
+        words = [word for row in split for word in row["words"]]
+        assert shares[name] == pytest.approx(sum(w not in known for w in words) / len(words))
+    assert min(shares[name] for name in ("ood_tokens", "ood_structure", "ood_structure_tokens")) > 0
+
+
+def test_auto_tokenizer_loads_what_was_saved(
+    tokenizer: Any, sentiment: Any, tmp_path: Path
+) -> None:
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    texts = sentiment["test"]["text"][:100]
+    options = {"padding": True, "return_tensors": "np"}
+    for key, array in tokenizer(texts, **options).items():
+        assert (loaded(texts, **options)[key] == array).all()
+    assert loaded.unk_token_id == tokenizer.unk_token_id
+    assert loaded.model_input_names == tokenizer.model_input_names
