@@ -43,8 +43,14 @@ def align_spans(
         )
     if len(texts) != len(spans):
         raise AlignmentError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
+    if not texts:
+        raise AlignmentError("there are no texts to align")
     options = {"padding": True, **tokenizer_options}
     encoding = tokenizer(list(texts), **options)
+    if "text_pair" in options or len(encoding.encodings) != len(texts):
+        raise AlignmentError(
+            "text pairs and overflowing tokens have no place here: one text, one row"
+        )
     positions = []
     for row, (text, (start, end)) in enumerate(zip(texts, spans, strict=True)):
         found = encoding.encodings[row]  # plain ids and offsets, whatever return_tensors says
@@ -60,8 +66,8 @@ def _check_spelling(
     tokenizer: PreTrainedTokenizerBase, text: str, span: Span, tokens: list[tuple[int, Span]]
 ) -> None:
     word = text[slice(*span)]
-    if not word or span[0] < 0:
-        raise AlignmentError(f"the span {span} is empty or outside of {text!r}")
+    if not word or word != word.strip() or span[0] < 0 or span[1] > len(text):
+        raise AlignmentError(f"the span {span} is empty, outside of or ends in a space of {text!r}")
     if not tokens:
         raise AlignmentError(f"no token holds {word!r} of {text!r}; was the text truncated?")
     spelled = ""

@@ -86,12 +86,12 @@ def dataset_card(
             f"  - split: {split}\n    path: {path}\n" for split, path in data_files.items()
         )
     label_names = "".join(
-        f"          '{number}': {json.dumps(name)}\n"
+        f"          '{number}': {json.dumps(name, ensure_ascii=False)}\n"
         for number, name in enumerate(spec.lexicon.labels)
     )
     rows = "".join(
         f"| {name} | {split['rows']} | {split['distinct']} | {split['unknown_share']:.3f} "
-        f"| {split['isolates']} |\n"
+        f"| {' '.join(split['isolates'].split()).replace('|', '/')} |\n"
         for name, split in manifest["splits"].items()
     )
     how = (
@@ -100,8 +100,10 @@ def dataset_card(
         else 'datasets.load_from_disk("path/to/this/folder")'
     )
     return CARD.format(
-        name=json.dumps(spec.name),
+        name=json.dumps(spec.name, ensure_ascii=False),
         title=spec.name,
+        language=f"language:\n- {spec.language}\n" if spec.language else "",
+        license=f"license: {spec.license}\n" if spec.license else "",
         files=files,
         label_names=label_names,
         description=spec.description,
@@ -113,10 +115,7 @@ def dataset_card(
 
 CARD = """---
 pretty_name: {name}
-language:
-- en
-license: mit
-task_categories:
+{language}{license}task_categories:
 - text-classification
 {files}dataset_info:
   features:

@@ -17,6 +17,7 @@ from data_gen.proofs import repeated_sentence, shared_sentence
 from data_gen.spec_reader import SpecError, SpecReader
 from data_gen.splits import Split
 
+ABOUT = "description source license language"  # optional, free text
 SPEC_FOLDER = Path(__file__).parent / "specs"
 
 
@@ -26,7 +27,9 @@ class Spec:
 
     name: str
     description: str
-    source: str  # where the data comes from, for the dataset card
+    source: str  # where the data comes from, its licence and language: for the dataset card
+    license: str
+    language: str
     lexicon: Lexicon
     splits: dict[str, Split]
     text: str = ""  # the file as read: kept with whatever is generated from it
@@ -44,29 +47,29 @@ def read_spec(spec: str | Path) -> Spec:
     """Read a built-in spec by name ("sentiment") or any other by the path of its TOML file."""
     path = SPEC_FOLDER / f"{spec}.toml" if str(spec) in builtin_specs() else Path(spec)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
         raise SpecError(
             f"{spec}: no such spec: give the path of a TOML file or one of "
-            f"{', '.join(builtin_specs())} ({getattr(error, 'strerror', None) or 'not UTF-8 text'})"
+            f"{', '.join(builtin_specs())} ({error.strerror})"
         ) from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: not UTF-8 text: {error.reason}") from error
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path}: not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise SpecError(f"{path}: not valid TOML: nested too deeply") from error
     return parse_spec(table, file=str(path), text=text)
 
 
 def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> Spec:
     """Check a spec given as the dictionary that its TOML file stands for."""
     reader = SpecReader(file)
-    reader.keys(
-        "", table, required="polarity slots patterns splits", optional="name description source"
-    )
-    about = {
-        key: reader.string(key, table.get(key, Path(file).stem if key == "name" else ""))
-        for key in ("name", "description", "source")
-    }
+    reader.keys("", table, required="polarity slots patterns splits", optional=f"name {ABOUT}")
+    about = {key: reader.string(key, table.get(key, "")) for key in ABOUT.split()}
+    about["name"] = reader.string("name", table.get("name", Path(file).stem))
     lexicon = reader.lexicon(table["slots"], table["polarity"])
     templates = reader.templates(table["patterns"], lexicon)
     splits = reader.splits(table["splits"], templates, lexicon)

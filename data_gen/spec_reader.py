@@ -9,6 +9,7 @@ from data_gen.patterns import Element, Pattern
 from data_gen.sentences import INFORMATIVE, NEUTRAL, ROLES
 from data_gen.splits import Split
 
+RESERVED = ("all", "tokenizer")  # "all" splits in load_dataset; a folder of generate_data.py
 MAX_SENTENCES = 2**62  # what a 64-bit index and the shuffled order of permutation.py can address
 
 
@@ -65,7 +66,8 @@ class SpecReader:
         for word in value:
             if word != " ".join(word.split()):
                 raise self.fail(
-                    key, f"{word!r} has white space at an end or twice in a row; use single spaces"
+                    key,
+                    f"{word!r} must have single ordinary spaces between words and none at its ends",
                 )
         if unique and len(set(value)) < len(value):
             word = next(word for i, word in enumerate(value) if word in value[:i])
@@ -80,6 +82,8 @@ class SpecReader:
             raise self.fail("polarity", f"needs at least two labels, has only {labels[0]!r}")
         label_of: dict[str, int] = {}
         for number, label in enumerate(labels):
+            if not re.fullmatch(r"[\w-]+", label):
+                raise self.fail(f"polarity.{label}", "a label is made of letters, digits, - and _")
             for word in self.strings(f"polarity.{label}", polarity[label]):
                 if word in label_of:
                     raise self.fail(
@@ -162,9 +166,14 @@ class SpecReader:
         key = f"splits.{name}"
         if not re.fullmatch(r"\w+", name):
             raise self.fail(key, "a split's name is made of letters, digits and _")
+        if name in RESERVED:
+            raise self.fail(
+                key, f"{name!r} means something else to Hugging Face or to us; rename it"
+            )
         self.keys(key, table, required="patterns words", optional="isolates extended allow_repeats")
         words = table["words"] if isinstance(table["words"], dict) else {"default": table["words"]}
-        for slot in words:
+        for slot, vocabulary in words.items():
+            self.string(f"{key}.words", vocabulary)
             if slot != "default" and slot not in lexicon.slots:
                 raise self.fail(
                     f"{key}.words", f"unknown slot {slot!r}; known are {', '.join(lexicon.slots)}"
@@ -186,10 +195,9 @@ class SpecReader:
             allow_repeats=self.flag(f"{key}.allow_repeats", table.get("allow_repeats", False)),
         )
         if split.n_sentences > MAX_SENTENCES:
-            raise self.fail(
-                key,
-                f"has {split.n_sentences:.1e} sentences, more than 2^62; use fewer slots",
-            )
+            raise self.fail(key, "has more than 2^62 sentences; use fewer slots or words")
+        if split.extended and name == "train":
+            raise self.fail(f"{key}.extended", "the training split is always built; leave it out")
         return split
 
     def element(self, key: str, word: str, words: dict[str, Any], lexicon: Lexicon) -> Element:

@@ -32,6 +32,8 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
     # In order of first appearance: the same texts give the same numbers, on any machine.
     words = dict.fromkeys(word for text in texts for word in text.split())
+    if taken := [token for token in SPECIAL_TOKENS.values() if token in words]:
+        raise ValueError(f"the texts hold {taken[0]}, which is a special token; use another word")
     vocabulary = {word: i for i, word in enumerate([*SPECIAL_TOKENS.values(), *words])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=SPECIAL_TOKENS["unk_token"]))
     tokenizer.pre_tokenizer = WhitespaceSplit()

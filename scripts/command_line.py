@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
@@ -17,12 +18,15 @@ def run(
     """Parse the command line into a config and hand it to main.
 
     Bad input is a ValueError (with a message of one line) or an OSError: it ends the program
-    with that line and exit code 2. Anything else is a bug, and shows its traceback.
+    with that line and exit code 2. Anything else is a bug, and shows its traceback; with
+    SLR_TRACEBACK=1 in the environment everything does.
     """
     config = parse(config_class, description)
     try:
         main(config)
     except (ValueError, OSError) as error:
+        if os.environ.get("SLR_TRACEBACK"):
+            raise
         fail(str(error))
     except KeyboardInterrupt:
         fail("interrupted; nothing was left half-written", code=130)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from command_line import run
-from run_directory import check_output, run_directory, write_json
+from run_directory import check_output, code_sha256, run_directory, write_json
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Config:
     output: Path
-    """Folder to write; it must not exist yet."""
+    """Folder to write; an existing one is refused without --overwrite."""
     spec: str = "sentiment"
     """sentiment, sentiment-as-released, restaurant, or the path of your own TOML spec."""
     extended: bool = False
     """Add the one-factor splits (ood_greeting, ood_position, ...)."""
     format: Literal["parquet", "jsonl", "arrow"] = "parquet"
     """parquet and jsonl: for load_dataset; arrow: for load_from_disk."""
+    max_rows: int = 2_000_000
+    """Refuse a larger dataset than this: it is held in memory while it is written."""
     overwrite: bool = False
     """Replace an earlier result in the output folder."""
 
@@ -34,6 +36,7 @@ def settings(config: Config) -> dict[str, Any]:
     from data_gen.spec import read_spec
 
     return {
+        "code_sha256": code_sha256("data_gen"),
         "spec": config.spec,
         "spec_sha256": read_spec(config.spec).sha256,
         "extended": config.extended,
@@ -47,12 +50,14 @@ def main(config: Config) -> None:
 
     check_output(config.output, overwrite=config.overwrite)
     spec = read_spec(config.spec)
-    chosen_splits(spec, extended=config.extended)  # fail before the slow imports
+    chosen_splits(
+        spec, extended=config.extended, max_rows=config.max_rows
+    )  # fail before the slow imports
 
     from data_gen.manifest import build_manifest, dataset_card, manifest_table
     from data_gen.tokenizer import build_tokenizer, unknown_shares
 
-    dataset = build_dataset(spec, extended=config.extended)
+    dataset = build_dataset(spec, extended=config.extended, max_rows=config.max_rows)
     tokenizer = build_tokenizer(dataset["train"]["text"][:])
     manifest = build_manifest(spec, dataset, unknown_shares(tokenizer, dataset))
     with run_directory(config.output, settings(config), overwrite=config.overwrite) as folder:
@@ -78,7 +83,8 @@ def write_splits(dataset: "DatasetDict", folder: Path, format: str) -> dict[str,
         dataset.save_to_disk(folder)
         return None
     (folder / "data").mkdir()
-    files = {name: f"data/{name}.{format}" for name in dataset}
+    # Named as on the hub: load_dataset("parquet", data_dir=...) finds the splits by it.
+    files = {name: f"data/{name}-00000-of-00001.{format}" for name in dataset}
     for name, split in tqdm(dataset.items(), desc="writing", unit="split", disable=None):
         if format == "parquet":
             split.to_parquet(folder / files[name])

@@ -1,6 +1,6 @@
 """Make every result of this project, one stage after the other.
 
-A stage that is already there, made with the same settings, is not made again.
+A stage that is there whole, made by the same code with the same settings, is not made again.
 """
 
 import time
@@ -21,17 +21,15 @@ class Config:
     """Make stages again that are already there."""
 
 
-def dataset(folder: Path, overwrite: bool) -> None:
+def dataset(folder: Path, again: bool) -> None:
     import generate_data
-    from run_directory import CONFIG, read_json
+    from run_directory import is_current
 
-    config = generate_data.Config(output=folder, extended=True, overwrite=overwrite)
-    if not overwrite and (folder / CONFIG).is_file():
-        if read_json(folder / CONFIG) == generate_data.settings(config):
-            print(f"unchanged, see {folder}")
-            return
-        raise FileExistsError(f"{folder} was made with other settings; add --overwrite")
-    generate_data.main(config)
+    config = generate_data.Config(output=folder, extended=True, overwrite=True)
+    if not again and is_current(folder, generate_data.settings(config)):
+        print(f"unchanged, see {folder}")
+    else:
+        generate_data.main(config)
 
 
 STAGES: dict[str, Callable[[Path, bool], None]] = {"dataset": dataset}

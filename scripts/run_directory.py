@@ -1,33 +1,44 @@
 """Results on disk: a folder that is there whole or not at all, and never silently replaced."""
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
 import signal
+import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CONFIG = "config.json"  # written first into every run directory; how we know one of ours
+ROOT = Path(__file__).parent.parent
+CONFIG = "config.json"  # written first: the settings that the result depends on
+FILES = "files.json"  # written last: every file of the result with its size
+MADE_BY = {"made_by": "slr-probing"}  # in every config.json: how we know a result of ours
 
 
 @contextlib.contextmanager
 def run_directory(path: Path, config: dict[str, Any], *, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder next to ``path`` that becomes ``path`` when the block ends well.
 
-    If the block fails or the program is stopped (Ctrl-C, SIGTERM), nothing is left behind and
-    an earlier result stays as it was.
+    If the block fails or the program is stopped (Ctrl-C, SIGTERM, a closed terminal), nothing is
+    left behind and an earlier result stays as it was. What a SIGKILL leaves, the next run removes.
     """
+    path = path.resolve()
     check_output(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.partial-", dir=path.parent))
+    _remove_dead_partials(path)
+    partial = Path(
+        tempfile.mkdtemp(prefix=f"{_partial_prefix(path)}{os.getpid()}-", dir=path.parent)
+    )
     partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private; a result is for everybody
     try:
-        with _sigterm_as_interrupt():
-            write_json(partial / CONFIG, config)
+        with _stops_as_interrupts():
+            write_json(partial / CONFIG, MADE_BY | config)
             yield partial
+            write_json(partial / FILES, _sizes(partial))
             _move_into_place(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -37,13 +48,32 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     """Fail early if results could not be written to ``path``."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; choose another folder or add --overwrite")
-    if path.exists() and not (path / CONFIG).is_file():
-        raise FileExistsError(
-            f"{path} holds no {CONFIG}, so it is not a result of ours and is not overwritten"
-        )
+    if path.exists() and not _is_ours(path):
+        raise FileExistsError(f"{path} is not a result of slr-probing and is not overwritten")
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise PermissionError(f"{path} cannot be written: {parent} is not a writable folder")
+
+
+def is_current(path: Path, config: dict[str, Any]) -> bool:
+    """Does ``path`` hold a whole result that was made with these settings?"""
+    try:
+        return bool(
+            read_json(path / CONFIG) == MADE_BY | config
+            and read_json(path / FILES) == _sizes(path, leave_out=FILES)
+        )
+    except (OSError, ValueError):
+        return False
+
+
+def code_sha256(*packages: str) -> str:
+    """Of the source of our packages: results of other code are other results."""
+    digest = hashlib.sha256()
+    for package in packages:
+        for path in sorted((ROOT / package).rglob("*")):
+            if path.suffix in {".py", ".toml"}:
+                digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -54,28 +84,74 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def _is_ours(path: Path) -> bool:
+    try:
+        return bool(read_json(path / CONFIG)["made_by"] == MADE_BY["made_by"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _sizes(folder: Path, leave_out: str = "") -> dict[str, int]:
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_size
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != leave_out
+    }
+
+
 def _move_into_place(partial: Path, path: Path) -> None:
     if not path.exists():
         partial.rename(path)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old-", dir=path.parent)) / path.name
-    path.rename(old)
+    old = partial.with_name(partial.name + "-old")
     try:
+        path.rename(old)
         partial.rename(path)
-    except BaseException:
-        old.rename(path)
-        raise
-    shutil.rmtree(old.parent)
+    finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _partial_prefix(path: Path) -> str:
+    return f".{path.name}.partial-{socket.gethostname()}-"
+
+
+def _remove_dead_partials(path: Path) -> None:
+    """What killed runs on this machine left: folders whose process is gone."""
+    prefix = _partial_prefix(path)
+    for folder in path.parent.glob(prefix + "*"):
+        pid = folder.name.removeprefix(prefix).split("-")[0]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            if folder.name.endswith("-old") and not path.exists():
+                folder.rename(path)  # killed between the two renames: the earlier result
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextlib.contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind the program as Ctrl-C does, so that clean-up runs."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _stops_as_interrupts() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the program as Ctrl-C does, so that clean-up runs."""
+    if threading.current_thread() is not threading.main_thread():  # only there signals arrive
+        yield
+        return
+    stops = (signal.SIGTERM, signal.SIGHUP)
+    previous = [signal.signal(stop, signal.default_int_handler) for stop in stops]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for stop, handler in zip(stops, previous, strict=True):
+            signal.signal(stop, handler)
 
 
 def _umask() -> int:

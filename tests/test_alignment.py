@@ -145,7 +145,7 @@ def test_a_span_that_is_not_a_word_is_refused(span: tuple[int, int], sentiment: 
         align_spans(tokenizer, ["The city is nice. my dog is nice"], [span])
 
 
-@pytest.mark.parametrize("span", [(3, 3), (90, 95), (-4, 40)])
+@pytest.mark.parametrize("span", [(3, 3), (90, 95), (-4, 40), (28, 99), (27, 32)])
 def test_a_span_outside_of_the_text_is_refused(span: tuple[int, int], sentiment: Any) -> None:
     tokenizer = build_tokenizer(sentiment["train"]["text"][:])
     with pytest.raises(AlignmentError, match="outside"):
@@ -159,6 +159,10 @@ def test_a_tokenizer_that_joins_words_is_refused() -> None:
 
 
 def test_a_slow_tokenizer_and_a_missing_span_are_refused(tokenizer: Any) -> None:
+    with pytest.raises(AlignmentError, match="no texts"):
+        align_spans(tokenizer, [], [])
+    with pytest.raises(AlignmentError, match="one text, one row"):
+        align_spans(tokenizer, ["my dog"], [(3, 6)], text_pair=["is nice"])
     with pytest.raises(AlignmentError, match="one span per text"):
         align_spans(tokenizer, ["a", "b"], [(0, 1)])
 

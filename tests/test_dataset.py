@@ -135,43 +135,50 @@ def words_of(split: Any, *, informative: bool) -> set[str]:
 def test_each_extended_split_changes_one_thing(sentiment: Any) -> None:
     train = sentiment["train"]
     known = {informative: words_of(train, informative=informative) for informative in (True, False)}
-    locations = set(train["location"][:])
-    patterns = set(train["pattern"][:])
+    locations, patterns = set(train["location"][:]), set(train["pattern"][:])
+    cities = {"nice.", "dreadful.", "clean.", "dirty."}
 
-    def distractors(split: Any) -> set[int]:
-        return {row["roles"].count("distractor") for row in split}
+    def facts(name: str) -> dict[str, Any]:
+        split = sentiment[name]
+        return {
+            "new adjectives": words_of(split, informative=True) - known[True],
+            "new words": words_of(split, informative=False) - known[False],
+            "distractors": {row["roles"].count("distractor") for row in split},
+            "known places": set(split["location"][:]) & locations,
+            "new places": set(split["location"][:]) - locations,
+            "known patterns": set(split["pattern"][:]) <= patterns,
+        }
 
-    def new_words(split: Any, *, informative: bool) -> set[str]:
-        return words_of(split, informative=informative) - known[informative]
+    unchanged = facts("train")
+    assert not unchanged["new words"] | unchanged["new adjectives"] | unchanged["new places"]
 
-    greeting = sentiment["ood_greeting"]
-    assert distractors(greeting) == {1} == distractors(train)
-    assert new_words(greeting, informative=False) == set(
-        "Hello, how are you? Good evening,".split()
+    def differences(name: str) -> dict[str, Any]:
+        found = facts(name)
+        del found["known places"]
+        return {fact: value for fact, value in found.items() if value != unchanged[fact]}
+
+    assert differences("ood_greeting") == {
+        "new words": set("Hello, how are you? Good evening,".split()),
+        "known patterns": False,
+    }
+    assert differences("ood_neutral_city") == {"distractors": {0}, "known patterns": False}
+    assert differences("ood_adjective") == {
+        "new adjectives": {"lovely", "nasty", "charming", "foul"}
+    }
+    position = differences("ood_position")
+    assert position == {"new places": {1, 2}, "known patterns": False}
+    assert not facts("ood_position")["known places"], "no place is one of training"
+    context = differences("ood_context")
+    assert set(context) == {"new words"}
+    slots = {word for new in (PRONOUNS, COLORS, ANIMALS, ADVERBS) for word in new[1]} - {""}
+    assert context["new words"] == slots
+    # Dropping the sentence moves the others, as documented; beyond that nothing changes:
+    alone = differences("ood_no_distractor")
+    assert set(alone) == {"distractors", "new places", "known patterns"}
+    texts = sentiment["ood_no_distractor"]["text"][:]
+    assert {f"The city is {city} {text}" for city in cities for text in texts} == set(
+        train["text"][:]
     )
-    assert not new_words(greeting, informative=True)
-
-    alone = sentiment["ood_no_distractor"]
-    assert distractors(alone) == {0}
-    assert not new_words(alone, informative=True) | new_words(alone, informative=False)
-    with_city = {"The city is nice. " + text for text in alone["text"][:]}
-    assert with_city <= set(train["text"][:])  # the training sentence without its first part
-
-    position = sentiment["ood_position"]
-    assert locations.isdisjoint(position["location"][:])
-    assert not new_words(position, informative=True) | new_words(position, informative=False)
-    assert distractors(position) == {1}
-
-    adjective = sentiment["ood_adjective"]
-    assert known[True].isdisjoint(words_of(adjective, informative=True))
-    assert not new_words(adjective, informative=False)
-    assert set(adjective["pattern"][:]) == patterns
-
-    context = sentiment["ood_context"]
-    assert not new_words(context, informative=True)
-    assert set(context["pattern"][:]) <= patterns
-    same = {"The", "city", "is", *CITIES}
-    assert known[False] & words_of(context, informative=False) == same
 
 
 def test_restaurant_has_two_distractors() -> None:

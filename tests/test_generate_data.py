@@ -11,8 +11,9 @@ from typing import Any
 
 import generate_data
 import pytest
+import reproduce
 from datasets import load_dataset, load_from_disk
-from run_directory import run_directory
+from run_directory import is_current, run_directory
 from transformers import AutoTokenizer
 
 from data_gen import build_dataset
@@ -48,16 +49,19 @@ def test_the_folder_opens_with_the_same_rows_and_types(
 
 
 def test_single_parquet_files_open_too(written: dict[str, Path], tmp_path: Path) -> None:
-    files = {"train": str(written["parquet"] / "data" / "train.parquet")}
+    files = {"train": str(written["parquet"] / "data" / "train-00000-of-00001.parquet")}
     opened: Any = load_dataset("parquet", data_files=files, cache_dir=str(tmp_path))
     assert opened["train"].features["label"].names == ["negative", "positive"]
+    folder = str(written["parquet"])
+    found: Any = load_dataset("parquet", data_dir=folder, cache_dir=str(tmp_path))
+    assert set(found) == set(build_dataset("restaurant"))
 
 
 def test_the_manifest_is_the_same_whatever_the_format(written: dict[str, Path]) -> None:
     manifests = [json.loads((path / "manifest.json").read_text()) for path in written.values()]
     assert manifests[0] == manifests[1] == manifests[2]
     for name, split in manifests[0]["splits"].items():
-        lines = (written["jsonl"] / "data" / f"{name}.jsonl").read_bytes()
+        lines = (written["jsonl"] / "data" / f"{name}-00000-of-00001.jsonl").read_bytes()
         assert split["sha256"] == hashlib.sha256(lines).hexdigest()
         assert split["rows"] == split["distinct"] == lines.count(b"\n")
         assert set(split["balance"].values()) == {split["rows"] // 2}
@@ -81,7 +85,7 @@ def test_the_card_names_every_split_and_what_it_isolates(written: dict[str, Path
     card = (written["parquet"] / "README.md").read_text()
     assert card.startswith("---\n")
     for split in build_dataset("restaurant"):
-        assert f"path: data/{split}.parquet" in card
+        assert f"path: data/{split}-00000-of-00001.parquet" in card
         assert f"\n| {split} | " in card
 
 
@@ -118,8 +122,9 @@ def test_an_existing_folder_is_not_overwritten_unless_asked(tmp_path: Path) -> N
 
 def test_a_folder_that_is_not_ours_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     config = generate_data.Config(output=tmp_path, spec="restaurant", overwrite=True)
-    with pytest.raises(FileExistsError, match="not a result of ours"):
+    with pytest.raises(FileExistsError, match="not a result of slr-probing"):
         generate_data.main(config)
     assert (tmp_path / "thesis.tex").exists()
 
@@ -157,14 +162,14 @@ def test_a_failed_run_leaves_the_earlier_result(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), run_directory(path, {"run": 2}, overwrite=True) as folder:
         (folder / "half").touch()
         raise RuntimeError
-    assert json.loads((path / "config.json").read_text()) == {"run": 1}
+    assert json.loads((path / "config.json").read_text())["run"] == 1
     assert list(tmp_path.iterdir()) == [path]
 
 
 INTERRUPTED = """
 import sys, time
 from pathlib import Path
-from run_directory import run_directory
+from run_directory import is_current, run_directory
 with run_directory(Path(sys.argv[1]), {}) as folder:
     (folder / "half").touch()
     print("writing", flush=True)
@@ -172,18 +177,58 @@ with run_directory(Path(sys.argv[1]), {}) as folder:
 """
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_nothing(stop: signal.Signals, tmp_path: Path) -> None:
+def stopped_while_writing(folder: Path, stop: signal.Signals) -> None:
     environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent)}
     with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "x")],
+        [sys.executable, "-c", INTERRUPTED, str(folder / "x")],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert len(list(tmp_path.iterdir())) == 1, "the control: it was writing"
+        assert len(list(folder.iterdir())) == 1, "the control: it was writing"
         process.send_signal(stop)
         assert process.wait() != 0
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_run_leaves_nothing(stop: signal.Signals, tmp_path: Path) -> None:
+    stopped_while_writing(tmp_path, stop)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_run_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
+    stopped_while_writing(tmp_path, signal.SIGKILL)
+    assert not (tmp_path / "x").exists()
+    with run_directory(tmp_path / "x", {}):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_result_is_current_only_whole_and_with_its_settings(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    assert not is_current(path, {"run": 1})
+    with run_directory(path, {"run": 1}) as folder:
+        (folder / "numbers").write_text("1 2 3")
+    assert is_current(path, {"run": 1})
+    assert not is_current(path, {"run": 2})
+    (path / "numbers").write_text("1 2")
+    assert not is_current(path, {"run": 1})
+    (path / "numbers").unlink()
+    assert not is_current(path, {"run": 1})
+
+
+def test_reproduce_makes_the_dataset_once_and_again_when_it_is_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = reproduce.Config(results=tmp_path / "results", only=("dataset",))
+    reproduce.main(config)
+    assert "written to" in capsys.readouterr().out
+    reproduce.main(config)
+    assert "unchanged" in capsys.readouterr().out
+    (tmp_path / "results" / "dataset" / "README.md").unlink()
+    reproduce.main(config)
+    assert "written to" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="no stage"):
+        reproduce.main(reproduce.Config(only=("figures",)))

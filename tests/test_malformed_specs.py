@@ -77,6 +77,11 @@ MALFORMED = [
     ("an odd split name", "[splits.test]", '[splits."my test"]', ["splits.my test", "letters"]),
     ("no words", 'words = "training"', "", ["splits.train", "'words'", "missing"]),
     ("an unknown vocabulary", 'words = "training"', 'words = "new"', ["slot THING", "'new'"]),
+    ("a list of vocabularies", 'words = "training"', 'words = ["training"]', ["train.words"]),
+    ("an extended train", 'words = "training"', 'words = "training"\nextended = true', ["always"]),
+    ("a reserved split name", "[splits.test]", "[splits.all]", ["splits.all", "rename"]),
+    ("a label of no letters", "negative = ", '"" = ', ["polarity.", "letters"]),
+    ("deep nesting", "[polarity]", f"x = {'[' * 3000}\n[polarity]", ["nested too deeply"]),
     ("words of no slot", "KEY = ", "KEYS = ", ["splits.test.words", "'KEYS'"]),
     ("an unknown option", 'words = "training"', 'words = "training"\nx = 1', ["train", "'x'"]),
     (
@@ -118,7 +123,7 @@ MALFORMED = [
     (
         "more sentences than a 64-bit index",
         '"sky is {SKY} the {THING} is {KEY}"',
-        f'"{"{THING} " * 70}{{KEY}}"',
+        f'"{"{THING} " * 1100}{{KEY}}"',
         ["splits.train", "2^62"],
     ),
 ]
@@ -136,7 +141,7 @@ def test_the_spec_without_a_fault_is_sound(tmp_path: Path) -> None:
     (tmp_path / "sound.toml").write_text(SOUND)
     output = tmp_path / "output"
     generate_data.main(generate_data.Config(output=output, spec=str(tmp_path / "sound.toml")))
-    assert (output / "data" / "train.parquet").is_file()
+    assert (output / "data" / "train-00000-of-00001.parquet").is_file()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,7 @@ def test_a_malformed_spec_gives_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("spec", ["nowhere.toml", ".", "sentimnt"])
-def test_a_spec_that_is_not_there(
+def test_a_spec_that_is_not_there_is_named(
     spec: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -175,3 +180,12 @@ def test_a_spec_that_is_not_there(
     assert refusal(["--spec", spec, "--output", str(tmp_path / "x")], monkeypatch) == 2
     assert "no such spec" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_a_spec_in_another_encoding_is_refused_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "latin.toml"
+    spec.write_bytes(SOUND.replace("tree", "for\u00eat").encode("latin-1"))
+    assert refusal(["--spec", str(spec), "--output", str(tmp_path / "x")], monkeypatch) == 2
+    assert "not UTF-8" in capsys.readouterr().err

@@ -44,6 +44,11 @@ def test_unknown_shares_are_those_of_the_definition(tokenizer: Any, sentiment: A
     assert min(shares[name] for name in ("ood_tokens", "ood_structure", "ood_structure_tokens")) > 0
 
 
+def test_a_word_that_is_a_special_token_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"\[MASK\]"):
+        build_tokenizer(["my [MASK] is nice"])
+
+
 def test_auto_tokenizer_loads_what_was_saved(
     tokenizer: Any, sentiment: Any, tmp_path: Path
 ) -> None:
