@@ -32,7 +32,19 @@ def dataset(folder: Path, again: bool) -> None:
         generate_data.main(config)
 
 
-STAGES: dict[str, Callable[[Path, bool], None]] = {"dataset": dataset}
+def slr(folder: Path, again: bool) -> None:
+    import run_slr
+    from run_directory import is_current
+
+    for name in run_slr.STUDIES:
+        config = run_slr.Config(name=name, output=folder, overwrite=True)
+        if not again and is_current(folder / name, run_slr.settings_of(config, name)):
+            print(f"{name}: unchanged, see {folder / name}")
+        else:
+            run_slr.main(config)
+
+
+STAGES: dict[str, Callable[[Path, bool], None]] = {"dataset": dataset, "slr": slr}
 
 
 def main(config: Config) -> None:

@@ -1,1 +1,77 @@
-"""The idealised single-location model: exact risk and training dynamics."""
+"""The idealised model: single-location regression, its exact risk and training dynamics.
+
+>>> import numpy as np
+>>> from slr import Task, pgd, start_on_sphere
+>>> task = Task(d=10**12, L=10, gamma=0.7)
+>>> start = start_on_sphere(task, runs=30, rng=np.random.default_rng(0))
+>>> trajectory = pgd(task, start, lam=2e-6, step_size=4e-3, n_steps=20_000, log_every=200)
+"""
+
+from typing import Any
+
+from slr.experiments import EXPERIMENTS, Experiment, run_experiment
+from slr.overlaps import (
+    ALIGNED,
+    Overlaps,
+    distance_to_manifold,
+    overlaps,
+    start_on_manifold,
+    start_on_sphere,
+)
+from slr.portrait import FixedPoint, fixed_points, flow
+from slr.predictor import attention, empirical_risk, predict
+from slr.reduced import pgd, sgd
+from slr.risk import excess_risk, risk, risk_gradient
+from slr.task import Task, Truth, sample_batch, sample_truth
+from slr.trajectory import Trajectory
+from slr.yardsticks import (
+    Estimate,
+    bayes_excess_risk,
+    best_oracle_lam,
+    linear_excess_risk,
+    oracle_excess_risk,
+    zero_excess_risk,
+)
+
+__all__ = [
+    "ALIGNED",
+    "EXPERIMENTS",
+    "Estimate",
+    "Experiment",
+    "FixedPoint",
+    "Overlaps",
+    "SingleLocationRegressor",
+    "Task",
+    "Trajectory",
+    "Truth",
+    "attention",
+    "bayes_excess_risk",
+    "best_oracle_lam",
+    "distance_to_manifold",
+    "empirical_risk",
+    "excess_risk",
+    "fixed_points",
+    "flow",
+    "linear_excess_risk",
+    "oracle_excess_risk",
+    "overlaps",
+    "pgd",
+    "predict",
+    "risk",
+    "risk_gradient",
+    "run_experiment",
+    "sample_batch",
+    "sample_truth",
+    "sgd",
+    "start_on_manifold",
+    "start_on_sphere",
+    "zero_excess_risk",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SingleLocationRegressor":  # brings scikit-learn: only for those who ask for it
+        from slr.estimator import SingleLocationRegressor
+
+        return SingleLocationRegressor
+    raise AttributeError(f"module 'slr' has no attribute {name!r}")

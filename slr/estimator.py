@@ -1,0 +1,197 @@
+"""The predictor as a scikit-learn estimator, to be fitted to token states of any kind."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from slr.predictor import GATES, Gate, attention, gate_pullback, open_gate, predict
+from slr.task import FloatArray
+
+
+class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """T(X) = sum_l gate(lam (X_l.k - threshold)) X_l.v, with k (and v) found by least squares.
+
+    Parameters
+    ----------
+    gate : "erf" (two-sided, the paper's), "one-sided" ((1 + erf)/2) or "softmax".
+    lam : sharpness of the gate, fixed; k is a unit vector.
+    threshold : where the gate opens. With ``fit_threshold`` only its start. (A softmax does not
+        see a threshold.)
+    fit_threshold : find the threshold too.
+    unit_v : keep v on the unit sphere, as in the paper; False lets its length adapt to y.
+    n_starts : fits from this many starts and keeps the best: one from moments of the data, the
+        others random. The problem is not convex.
+    max_iter, tol : of L-BFGS.
+    step_size : of partial_fit, which makes one projected gradient step on the batch it is given.
+    random_state : seed of the random starts.
+
+    Attributes
+    ----------
+    k_, v_ : the directions, shape (d,);  threshold_ : float
+    loss_ : mean squared error on the training data;  n_iter_ : iterations of the best start
+    """
+
+    def __init__(
+        self,
+        *,
+        gate: Gate = "erf",
+        lam: float = 1.0,
+        threshold: float = 0.0,
+        fit_threshold: bool = False,
+        unit_v: bool = True,
+        n_starts: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+        step_size: float = 1e-2,
+        random_state: int = 0,
+    ) -> None:
+        self.gate = gate
+        self.lam = lam
+        self.threshold = threshold
+        self.fit_threshold = fit_threshold
+        self.unit_v = unit_v
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.step_size = step_size
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to sequences X of shape (n, L, d) and targets y of shape (n,)."""
+        self._check_parameters()
+        X, y = _check_data(X, y)
+        best: Any = None
+        for start in self._starts(X, y):
+            found = minimize(
+                self._loss_and_gradient,
+                start,
+                args=(X, y),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": self.max_iter, "ftol": self.tol * 1e-3, "gtol": self.tol},
+            )
+            if best is None or found.fun < best.fun:
+                best = found
+        self.k_, self.v_, self.threshold_ = self._directions(best.x)
+        self.loss_ = float(best.fun)
+        self.n_iter_ = int(best.nit)
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """One projected gradient step on a batch; the first call starts from random directions."""
+        self._check_parameters()
+        X, y = _check_data(X, y)
+        if not hasattr(self, "k_"):
+            start = self._random_start(X.shape[2], np.random.default_rng(self.random_state))
+            self.k_, self.v_, self.threshold_ = self._directions(start)
+            self.n_iter_ = 0
+        elif X.shape[2] != len(self.k_):
+            raise ValueError(f"X has {X.shape[2]} features, but the fit began with {len(self.k_)}")
+        parameters = np.concatenate([self.k_, self.v_, [self.threshold_]])
+        loss, gradient = self._loss_and_gradient(parameters, X, y)
+        # At a unit vector the gradient through the normalisation is the tangent one.
+        moved = parameters - self.step_size * gradient
+        self.k_, self.v_, self.threshold_ = self._directions(moved)
+        self.loss_ = loss
+        self.n_iter_ += 1
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "k_")
+        options: dict[str, Any] = {"gate": self.gate, "threshold": self.threshold_}
+        return predict(_check_states(X), self.k_, self.v_, self.lam, **options)
+
+    def attention(self, X: Any) -> FloatArray:
+        """The weight of each token, shape (n, L)."""
+        check_is_fitted(self, "k_")
+        states = _check_states(X)
+        return attention(states, self.k_, self.lam, gate=self.gate, threshold=self.threshold_)
+
+    def _check_parameters(self) -> None:
+        if self.gate not in GATES:
+            raise ValueError(f"gate must be one of {', '.join(GATES)}, not {self.gate!r}")
+        if not (np.isfinite(self.lam) and self.lam > 0):
+            raise ValueError(f"lam must be positive and finite, not {self.lam}")
+        if self.n_starts < 1:
+            raise ValueError(f"n_starts must be at least 1, not {self.n_starts}")
+
+    # ---- parameters are one vector (k, v, threshold), with k (and v) normalised before use
+
+    def _directions(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        k, v, threshold = _split(parameters)
+        return _unit(k), _unit(v) if self.unit_v else v.copy(), float(threshold)
+
+    def _loss_and_gradient(
+        self, parameters: FloatArray, X: FloatArray, y: FloatArray
+    ) -> tuple[float, FloatArray]:
+        raw_k, raw_v, _ = _split(parameters)
+        k, v, threshold = self._directions(parameters)
+        scores, values = self.lam * (X @ k - threshold), X @ v
+        weights = open_gate(scores, self.gate)
+        error = np.sum(weights * values, axis=1) - y
+        slopes = 2 / len(y) * error[:, None] * self.lam * gate_pullback(scores, values, self.gate)
+        flat = X.reshape(-1, X.shape[2])
+        gradient_k = _through_unit(slopes.ravel() @ flat, raw_k)
+        gradient_v = (2 / len(y) * error[:, None] * weights).ravel() @ flat
+        if self.unit_v:
+            gradient_v = _through_unit(gradient_v, raw_v)
+        gradient_threshold = -slopes.sum() if self.fit_threshold else 0.0
+        gradient = np.concatenate([gradient_k, gradient_v, [gradient_threshold]])
+        return float(np.mean(error**2)), gradient
+
+    def _starts(self, X: FloatArray, y: FloatArray) -> list[FloatArray]:
+        rng = np.random.default_rng(self.random_state)
+        random = [self._random_start(X.shape[2], rng) for _ in range(self.n_starts - 1)]
+        return [self._moment_start(X, y), *random]
+
+    def _random_start(self, d: int, rng: np.random.Generator) -> FloatArray:
+        k, v = _unit(rng.standard_normal(d)), _unit(rng.standard_normal(d))
+        return np.concatenate([k, v, [self.threshold]])
+
+    def _moment_start(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """On the paper's task E[y sum_l X_l] ~ v*, and then E[y (X_l.v) X_l] ~ k*."""
+        centred = X - X.mean(axis=(0, 1))
+        label = y - y.mean()
+        v = _unit(label @ centred.sum(axis=1))
+        k = _unit((label[:, None] * (centred @ v)).ravel() @ centred.reshape(-1, X.shape[2]))
+        return np.concatenate([k, v, [self.threshold]])
+
+
+def _split(parameters: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    d = len(parameters) // 2
+    return parameters[:d], parameters[d : 2 * d], parameters[-1]
+
+
+def _unit(x: FloatArray) -> FloatArray:
+    norm = np.linalg.norm(x)
+    return np.asarray(x / norm) if norm > 0 else np.eye(len(x))[0]
+
+
+def _through_unit(gradient: FloatArray, raw: FloatArray) -> FloatArray:
+    """The gradient in raw of a function of raw/|raw| whose gradient there is given."""
+    norm = np.linalg.norm(raw) or 1.0
+    unit = _unit(raw)
+    return np.asarray((gradient - (gradient @ unit) * unit) / norm)
+
+
+def _check_states(X: Any) -> FloatArray:
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 3:
+        raise ValueError(f"X must have shape (n, L, d): sequences of tokens, not {X.shape}")
+    if not np.isfinite(X).all():
+        raise ValueError("X must be finite")
+    return X
+
+
+def _check_data(X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    X, y = _check_states(X), np.asarray(y, dtype=float)
+    if y.shape != X.shape[:1]:
+        raise ValueError(f"y must have shape {X.shape[:1]}, one entry a sequence, not {y.shape}")
+    if len(y) == 0 or not np.isfinite(y).all():
+        raise ValueError("y must be finite, and not empty")
+    return X, y

@@ -1,0 +1,129 @@
+"""The five inner products through which everything here sees (k, v), and where runs start.
+
+notation: kappa=<k,k*>  nu=<v,v*>  theta=<v,k*>  eta=<k,v*>  rho=<k,v>
+The invariant manifold M is theta = eta = rho = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slr.task import FloatArray, Task, Truth
+
+GRAM_TOLERANCE = 1e-9
+
+
+class Overlaps(NamedTuple):
+    """Five numbers, or five arrays of one shape, in the order of the paper."""
+
+    kappa: Any
+    nu: Any
+    theta: Any
+    eta: Any
+    rho: Any
+
+    def at(self, index: Any) -> Overlaps:
+        """The same selection from each of the five arrays (``overlaps[0]`` would be kappa)."""
+        return Overlaps(*(np.asarray(values)[index] for values in self))
+
+
+ALIGNED = Overlaps(1.0, 1.0, 0.0, 0.0, 0.0)  # k = k*, v = v*: the oracle
+
+
+def overlaps(k: FloatArray, v: FloatArray, truth: Truth) -> Overlaps:
+    """Of vectors k and v (or stacks of them along the last axis) with the truth."""
+    return Overlaps(
+        kappa=k @ truth.k_star,
+        nu=v @ truth.v_star,
+        theta=v @ truth.k_star,
+        eta=k @ truth.v_star,
+        rho=np.sum(k * v, axis=-1),
+    )
+
+
+def distance_to_manifold(overlaps: Overlaps) -> Any:
+    return np.sqrt(overlaps.theta**2 + overlaps.eta**2 + overlaps.rho**2)
+
+
+def gram_matrix(overlaps: Overlaps) -> FloatArray:
+    """The inner products of (k*, v*, k, v), shape (..., 4, 4)."""
+    kappa, nu, theta, eta, rho = np.broadcast_arrays(*map(np.asarray, overlaps))
+    gram = np.zeros((*kappa.shape, 4, 4))
+    for (i, j), values in {
+        (0, 2): kappa, (1, 3): nu, (0, 3): theta, (1, 2): eta, (2, 3): rho,
+    }.items():  # fmt: skip
+        gram[..., i, j] = gram[..., j, i] = values
+    gram[..., range(4), range(4)] = 1
+    return gram
+
+
+def check_gram(overlaps: Overlaps, task: Task) -> None:
+    """Raise ValueError unless unit vectors in R^d with these overlaps exist."""
+    gram = gram_matrix(overlaps)
+    if not np.isfinite(gram).all():
+        raise ValueError("the overlaps must be finite numbers")
+    eigenvalues = np.linalg.eigvalsh(gram).reshape(-1, 4)  # ascending
+    bad = eigenvalues[:, 0] < -GRAM_TOLERANCE
+    if task.d < 4:  # four vectors in R^d span at most d dimensions
+        bad |= eigenvalues[:, 3 - task.d] > GRAM_TOLERANCE
+    if bad.any():
+        which = int(np.argmax(bad))
+        values = [float(np.ravel(np.broadcast_to(x, gram.shape[:-2]))[which]) for x in overlaps]
+        listed = ", ".join(
+            f"{name}={value:.6g}" for name, value in zip(Overlaps._fields, values, strict=True)
+        )
+        raise ValueError(f"no unit vectors in R^{task.d} have the overlaps {listed} (run {which})")
+
+
+Rngs = np.random.Generator | Sequence[np.random.Generator]
+
+
+def rng_per_run(rng: Rngs, runs: int) -> list[np.random.Generator]:
+    """One generator a run: as given, or spawned, so that run 7 alone equals run 7 of thirty."""
+    rngs = rng.spawn(runs) if isinstance(rng, np.random.Generator) else list(rng)
+    if len(rngs) != runs:
+        raise ValueError(f"{len(rngs)} random generators for {runs} runs; give one, or one a run")
+    return rngs
+
+
+def start_on_sphere(task: Task, runs: int, rng: Rngs) -> Overlaps:
+    """Overlaps of independent uniform unit vectors k and v, without making vectors of size d."""
+    return _stack([_sphere_start(task.d, child) for child in rng_per_run(rng, runs)])
+
+
+def start_on_manifold(task: Task, runs: int, rng: Rngs) -> Overlaps:
+    """With k uniform among the unit vectors orthogonal to v*, v among those orthogonal to k*, k.
+
+    So theta = eta = rho = 0. In R^2 that leaves k = +-k* and v = +-v* only.
+    """
+    return _stack([_manifold_start(task.d, child) for child in rng_per_run(rng, runs)])
+
+
+def _stack(starts: list[Overlaps]) -> Overlaps:
+    return Overlaps(*np.array(starts, dtype=float).reshape(len(starts), 5).T)
+
+
+def _sphere_start(d: int, rng: np.random.Generator) -> Overlaps:
+    kappa, eta, rest_k = _coordinates(d, 2, rng)
+    theta, nu, rest_v = _coordinates(d, 2, rng)
+    cosine = _coordinates(d - 2, 1, rng)[0] if d > 2 else 0.0  # between the parts off k*, v*
+    return Overlaps(kappa, nu, theta, eta, kappa * theta + eta * nu + rest_k * rest_v * cosine)
+
+
+def _manifold_start(d: int, rng: np.random.Generator) -> Overlaps:
+    # k is uniform on the sphere of the d - 1 dimensions orthogonal to v*. v is orthogonal to k*
+    # and k: uniform on d - 2 dimensions, one of which is v* (d - 1 if k = +-k*, as in R^2).
+    kappa = _coordinates(d - 1, 1, rng)[0]
+    nu = _coordinates(max(d - 2, 1), 1, rng)[0]
+    return Overlaps(kappa, nu, 0.0, 0.0, 0.0)
+
+
+def _coordinates(d: int, n: int, rng: np.random.Generator) -> tuple[float, ...]:
+    """The first n coordinates of a uniform point of the sphere of R^d, and the rest's norm."""
+    normals = rng.standard_normal(min(n, d))
+    rest = rng.chisquare(d - n) if d > n else 0.0
+    norm = np.sqrt(normals @ normals + rest)
+    return (*(normals / norm), float(np.sqrt(rest) / norm))

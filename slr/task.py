@@ -1,0 +1,74 @@
+"""The task: one token of a sequence matters, its place is latent.
+
+notation: X_J0 ~ N(sqrt(d/2) k*, gamma^2 I), the other L - 1 tokens ~ N(0, I),
+          Y = X_J0 . v* + noise_std N(0, 1), with k*, v* orthonormal
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Dimension d, length L, spread gamma of the informative token, noise_std of the label."""
+
+    d: int
+    L: int
+    gamma: float
+    noise_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.d != int(self.d) or self.d < 2:
+            raise ValueError(f"d must be an integer of at least 2 (k* and v* differ), not {self.d}")
+        if self.L != int(self.L) or self.L < 1:
+            raise ValueError(f"L must be an integer of at least 1, not {self.L}")
+        if not 0 < self.gamma < math.inf:
+            raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
+        if not 0 <= self.noise_std < math.inf:
+            raise ValueError(f"noise_std must be at least 0 and finite, not {self.noise_std}")
+
+    @property
+    def signal(self) -> float:
+        """Length of the informative token's mean, h = sqrt(d/2)."""
+        return math.sqrt(self.d / 2)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The directions to be found: k_star marks the informative token, v_star reads it."""
+
+    k_star: FloatArray
+    v_star: FloatArray
+
+    def __post_init__(self) -> None:
+        frame = np.array([self.k_star, self.v_star])
+        if not np.allclose(frame @ frame.T, np.eye(2), atol=1e-8):
+            raise ValueError("k_star and v_star must be unit vectors, orthogonal to each other")
+
+
+def sample_truth(task: Task, rng: np.random.Generator) -> Truth:
+    """Two orthonormal directions, uniformly at random."""
+    frame, _ = np.linalg.qr(rng.standard_normal((task.d, 2)))
+    return Truth(frame[:, 0].copy(), frame[:, 1].copy())
+
+
+class Batch(NamedTuple):
+    X: FloatArray  # (n, L, d)
+    y: FloatArray  # (n,)
+    location: npt.NDArray[np.int64]  # (n,)
+
+
+def sample_batch(task: Task, truth: Truth, n: int, rng: np.random.Generator) -> Batch:
+    """Draw n sequences with their labels and the location of their informative token."""
+    X = rng.standard_normal((n, task.L, task.d))
+    location = rng.integers(task.L, size=n)
+    rows = np.arange(n)
+    X[rows, location] = task.signal * truth.k_star + task.gamma * X[rows, location]
+    y = X[rows, location] @ truth.v_star + task.noise_std * rng.standard_normal(n)
+    return Batch(X, y, location)

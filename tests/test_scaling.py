@@ -1,0 +1,112 @@
+"""How training scales with d, and the script that shows it."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import run_slr
+
+from slr import EXPERIMENTS, Task, run_experiment, start_on_sphere
+from slr.overlaps import Overlaps
+from slr.scaling import (
+    ALIGNMENT,
+    flow_time_to_align,
+    predicted_stability_limit,
+    scaled_experiment,
+    stability_limit,
+    steps_to_align,
+    success_map,
+)
+
+
+@pytest.mark.parametrize(("d", "tolerance"), [(400, 0.02), (10**6, 1e-3), (10**12, 1e-3)])
+def test_the_stability_limit_is_two_over_the_curvature(d: int, tolerance: float) -> None:
+    task, lam = Task(d=d, L=10, gamma=0.7), 2 / math.sqrt(d)
+    predicted = predicted_stability_limit(task, lam)
+    assert stability_limit(task, lam) == pytest.approx(predicted, rel=tolerance)
+
+
+def test_at_its_own_d_a_scaled_experiment_is_the_papers_but_for_a_stable_step_size() -> None:
+    for name, base in EXPERIMENTS.items():
+        scaled = scaled_experiment(name, base.task.d)
+        assert (scaled.task, scaled.lam) == (base.task, base.lam)
+        assert scaled.step_size <= base.step_size
+        total = base.step_size * base.n_steps
+        assert scaled.step_size * scaled.n_steps == pytest.approx(total, rel=1e-3)
+
+
+def test_on_the_manifold_steps_grow_like_log_d() -> None:
+    dimensions = [10**4, 10**8, 10**12]
+    medians = [np.median(steps_to_align(scaled_experiment("pgd-manifold", d))) for d in dimensions]
+    first, second = np.diff(medians)
+    assert 0 < first
+    assert second == pytest.approx(first, rel=0.25)  # equal steps for equal factors of d
+
+
+def test_the_flow_takes_as_long_as_pgd_with_small_steps() -> None:
+    experiment = scaled_experiment("pgd-small-lambda", 1000)
+    found = run_experiment(experiment)
+    times = found.steps_to_align(ALIGNMENT) * experiment.step_size
+    start = found.overlaps.at((slice(None), 0))
+    for run in range(6):
+        one = Overlaps(*(float(x[run]) for x in start))
+        flow = flow_time_to_align(experiment.task, one, experiment.lam)
+        # The log of the run is coarse (0.1% of its length), and its steps are not small.
+        assert times[run] == pytest.approx(flow, rel=0.02) or times[run] == flow == math.inf
+    assert np.isfinite(times).any()
+
+
+def test_a_success_map_is_its_cells_one_by_one() -> None:
+    task, rng = Task(d=100, L=10, gamma=0.7), np.random.default_rng
+    lam, decay = np.array([0.1, 0.2, 1.0]), np.array([1e-4, 1e-3])
+    options = {"step_size": 5e-3, "n_steps": 3000}
+    found = success_map(task, lam=lam, lam_decay=decay, runs=8, rng=rng(0), **options)  # type: ignore[arg-type]
+    assert found.share.shape == (2, 3)
+    from slr import pgd
+
+    start = start_on_sphere(task, 8, rng(0))
+    cell = pgd(task, start, lam=0.2, lam_decay=1e-3, log_every=3000, **options)  # type: ignore[arg-type]
+    assert found.share[1, 1] == cell.aligned(ALIGNMENT).mean()
+
+
+def test_run_slr_writes_tables_settings_and_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = run_slr.Config(name="all", output=tmp_path, smoke=True)
+    run_slr.main(config)
+    printed = capsys.readouterr().out
+    for name in run_slr.STUDIES:
+        folder = tmp_path / name
+        assert f"{name}: written to {folder}" in printed
+        assert json.loads((folder / "config.json").read_text())["seed"] == 0
+        assert (folder / f"{name}.png").stat().st_size > 5000
+        assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        (table, *_) = folder.glob("*.parquet")
+        assert len(pd.read_parquet(table)) > 0
+    run_slr.main(config)
+    assert capsys.readouterr().out.count("unchanged") == len(run_slr.STUDIES)
+    with pytest.raises(FileExistsError, match="other settings"):
+        run_slr.main(run_slr.Config(name="portrait", output=tmp_path, smoke=True, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (run_slr.Config(name="pgd"), "no experiment 'pgd'"),
+        (run_slr.Config(name="pgd-manifold", runs=-1), "runs must be"),
+        (run_slr.Config(name="pgd-manifold", d=1), "d must be"),
+        (run_slr.Config(name="sgd-schedule", d=5), "d >= 6"),
+        (run_slr.Config(name="pgd-manifold", steps=-5), "n_steps must be"),
+        (run_slr.Config(name="pgd-manifold", seed=-1), "seed must not be negative"),
+    ],
+)
+def test_run_slr_refuses_what_cannot_be(
+    config: run_slr.Config, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        run_slr.main(config)
+    assert list(tmp_path.iterdir()) == []
