@@ -121,7 +121,7 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
     ax.tick_params(axis="x", labelsize=7)
     ax.set(ylim=(0, 1.02), ylabel="attention mass")
     ax.grid(visible=False, axis="x")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.0), fontsize=7)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7)
 
 
 def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
@@ -140,7 +140,7 @@ def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
         errors = np.maximum(0, [values - low, high - values])
         ax.errorbar(places, values, errors, fmt="none", ecolor=BLACK, elinewidth=0.8)
     ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
-    ax.text(len(splits) - 0.5, 0.505, "chance", fontsize=7, ha="right", va="bottom")
+    ax.text(-0.6, 0.505, "chance", fontsize=7, ha="left", va="bottom")
     ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])
     ax.set(ylim=(0, 1.05), ylabel="accuracy")
     ax.grid(visible=False, axis="x")

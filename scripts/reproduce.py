@@ -44,7 +44,22 @@ def slr(folder: Path, again: bool) -> None:
             run_slr.main(config)
 
 
-STAGES: dict[str, Callable[[Path, bool], None]] = {"dataset": dataset, "slr": slr}
+def figure1(folder: Path, again: bool) -> None:
+    import figure1
+    from run_directory import is_current
+
+    config = figure1.Config(output=folder, overwrite=True)
+    if not again and is_current(folder, figure1.settings_of(config)):
+        print(f"unchanged, see {folder}")
+    else:
+        figure1.main(config)
+
+
+STAGES: dict[str, Callable[[Path, bool], None]] = {
+    "dataset": dataset,
+    "slr": slr,
+    "figure1": figure1,
+}
 
 
 def main(config: Config) -> None:
