@@ -140,9 +140,9 @@ def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
         errors = np.maximum(0, [values - low, high - values])
         ax.errorbar(places, values, errors, fmt="none", ecolor=BLACK, elinewidth=0.8)
     ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
-    ax.text(-0.6, 0.505, "chance", fontsize=7, ha="left", va="bottom")
+    ax.text(-0.83, 0.505, "chance", fontsize=7, ha="left", va="bottom")
     ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])
-    ax.set(ylim=(0, 1.05), ylabel="accuracy")
+    ax.set(xlim=(-0.85, len(splits) - 0.5), ylim=(0, 1.05), ylabel="accuracy")
     ax.grid(visible=False, axis="x")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize=7)
 
