@@ -90,6 +90,34 @@ def swap_flips(
     )
 
 
+def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """For an informative word those of the other labels; for a distractor all other distractors."""
+    labels: dict[str, int] = {}
+    distractors: set[str] = set()
+    for row in split:
+        labels[row["words"][row["location"]]] = row["label"]
+        roles = zip(row["words"], row["roles"], strict=True)
+        distractors |= {word for word, role in roles if role == "distractor"}
+    found = {
+        word: sorted(other for other in labels if labels[other] != labels[word]) for word in labels
+    }
+    # A word that is both (as "nice" might be) is taken as informative.
+    return {word: sorted(distractors - {word}) for word in distractors} | found
+
+
+def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """What the prediction depends on, one number a measure: shares at the informative word, and
+    how often a swap of the informative word, or of the distractor, changes the prediction.
+    """
+    swaps = swap_flips(model, tokenizer, rows, opposites_in(rows), np.random.default_rng(0))
+    return {
+        "occlusion_share": float(occlusion_shares(model, tokenizer, rows).mean()),
+        "gradient_share": float(gradient_shares(model, tokenizer, rows).mean()),
+        "swap_informative": swaps.informative,
+        "swap_distractor": swaps.distractor,
+    }
+
+
 def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> np.ndarray:
     """Per sentence: |gradient x input| at the informative word's tokens, as a share."""
     from data_gen import align_spans

@@ -8,14 +8,22 @@ import numpy as np
 import pandas as pd
 
 from probing.activations import Activations, extract
-from probing.attribution import logit_differences
-from probing.sparsity import attention_mass, reading_layer
+from probing.attribution import dependence, logit_differences
+from probing.sparsity import attention_mass, reading_layer, sparsity_table
 from probing.statistics import cluster_bootstrap
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
 N_FOR_LAYER = 500  # training sentences on which the layer that reads the word is found
+
+
+def draw(n: int, at_most: int) -> np.ndarray:
+    """Rows of a split, in order, always the same ones.
+
+    At random: every tenth row of a templated split would hold only half of the adjectives.
+    """
+    return np.sort(np.random.default_rng(0).permutation(n)[:at_most])
 
 
 def informative_words(split: Dataset) -> list[str]:
@@ -34,8 +42,8 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
     from independent.
     """
     train = dataset["train"]
-    step = max(1, len(train) // N_FOR_LAYER)
-    layer = reading_layer(cls_attention(model, tokenizer, train.select(range(0, len(train), step))))
+    some = train.select(draw(len(train), N_FOR_LAYER))
+    layer = reading_layer(cls_attention(model, tokenizer, some))
     rows = []
     for (name, split), rng in zip(
         dataset.items(), np.random.default_rng(seed).spawn(len(dataset)), strict=True
@@ -54,3 +62,46 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
             }
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def compare_sparsity(
+    models: dict[str, Any], tokenizer: Any, dataset: DatasetDict, *, at_most: int = 1000
+) -> pd.DataFrame:
+    """Every measure of attention by model, split, layer and head, beside uniform attention."""
+    rows = []
+    for split, data in dataset.items():
+        part = data.select(draw(len(data), at_most))
+        for name, model in models.items():
+            attention = cls_attention(model, tokenizer, part)
+            rows.append(sparsity_table(attention).assign(model=name, split=split))
+        uniform = sparsity_table(attention, uniform=True)
+        rows.append(uniform.assign(model="uniform", split=split))
+    table = pd.concat(rows, ignore_index=True)
+    first = ["model", "split", "layer", "head"]
+    return table[[*first, *(name for name in table.columns if name not in first)]]
+
+
+def compare_dependence(
+    models: dict[str, Any], tokenizer: Any, dataset: DatasetDict, *, at_most: int = 500
+) -> pd.DataFrame:
+    """What the predictions of classifiers depend on, by model and split."""
+    rows = []
+    for split, data in dataset.items():
+        part = [data[int(i)] for i in draw(len(data), at_most)]
+        for name, model in models.items():
+            rows.append({"model": name, "split": split, **dependence(model, tokenizer, part)})
+    return pd.DataFrame(rows)
+
+
+def token_roles(tokenizer: Any, split: Dataset) -> list[str]:
+    """The role of the word that each token belongs to, special tokens included."""
+    roles = []
+    for text, words, word_roles in zip(
+        split["text"][:], split["words"][:], split["roles"][:], strict=True
+    ):
+        starts = np.cumsum([0] + [len(word) + 1 for word in words[:-1]])
+        for start, end in tokenizer(text, return_offsets_mapping=True)["offset_mapping"]:
+            # Some tokenizers count the space before a word as its part.
+            word = int(np.searchsorted(starts, max(start, end - 1), side="right")) - 1
+            roles.append(word_roles[word] if end > start else "neutral")
+    return roles

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, journal_style
+from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, journal_style
 
 # The bars of the paper's Figure 1: frozen bert-base-uncased, logistic regression on [CLS], mean
 # over its 12 layers (arXiv 2410.01537).
@@ -38,6 +38,7 @@ SERIES = {  # name in the table: label, colour
     "minilm-cls": ("MiniLM [CLS]", SKY),
     "minilm-mean": ("MiniLM token mean", BLUE),
     "minilm-head": ("MiniLM, single-location head", GREEN),
+    "minilm-reader": ("MiniLM, locate and read (layer by CV)", YELLOW),
     "tiny": ("1-layer Transformer, from scratch", ORANGE),
     "tiny-corpus": ("… with corpus vectors", RED),
     "tiny-swap": ("… with swapped corpus (control)", PURPLE),
@@ -63,7 +64,8 @@ def plot_figure1(
     plane: pd.DataFrame,
 ) -> Figure:
     """``sparsity``: model, split, mass; ``bars``: series, split, accuracy, low, high;
-    ``plane``: k, v, role, label.
+    ``plane``: k, v, role. Optional columns of bars, lowest_seed, highest_seed and seeds, mark the
+    range over training seeds.
     """
     with journal_style():
         figure = Figure(figsize=(10.0, 6.6), layout="constrained")
@@ -139,6 +141,10 @@ def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
         )
         errors = np.maximum(0, [values - low, high - values])
         ax.errorbar(places, values, errors, fmt="none", ecolor=BLACK, elinewidth=0.8)
+        if "lowest_seed" in rows and rows["seeds"].max() > 1:  # training seeds apart
+            for end in ("lowest_seed", "highest_seed"):
+                seeds = [rows[end].get(split, np.nan) for split in splits]
+                ax.plot(places, seeds, "_", color=BLACK, ms=4, mew=1.2)
     ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
     ax.text(-0.83, 0.505, "chance", fontsize=7, ha="left", va="bottom")
     ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])

@@ -15,22 +15,18 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from probing.probes import (
-    C_GRID,
+from probing.logistic import (
     BoolArray,
     FloatArray,
     IntArray,
     check_labels,
-    check_offsets,
-    check_penalty,
     check_states,
-    choose_penalty,
-    grouped_folds,
     moments,
     one_thread,
-    take_sentences,
     unit,
 )
+from probing.penalty import C_GRID, check_penalty, choose_penalty, grouped_folds
+from probing.ragged import check_offsets, ragged_softmax, take_sentences
 
 
 class Fitted(NamedTuple):
@@ -210,13 +206,6 @@ def loss_and_gradient(
     gradient = (pulled.astype(Z.dtype) @ Z).astype(float) + frame / (C * n)
     loss = np.logaddexp(0, -margin).mean() + np.sum(frame**2) / (2 * C * n)
     return float(loss), np.append(gradient.ravel(), slope.sum())
-
-
-def ragged_softmax(scores: FloatArray, offsets: IntArray) -> FloatArray:
-    """Softmax over the tokens of each sentence, shape (total_tokens,)."""
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    raised = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
-    return np.asarray(raised / np.repeat(np.add.reduceat(raised, starts), lengths))
 
 
 def _read(states: FloatArray, offsets: IntArray, fitted: Fitted) -> tuple[FloatArray, FloatArray]:

@@ -13,7 +13,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -22,8 +27,8 @@ class ModelError(ValueError):
     """A model that cannot be loaded; one line that says why and what to do."""
 
 
-def load_model(name: str) -> tuple[Any, Any]:
-    """The model (in evaluation mode, float32) and its tokenizer.
+def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
+    """The model (in evaluation mode, float32) and its tokenizer, with a classifier's head if asked.
 
     ``name`` is "minilm" (all-MiniLM-L6-v2 from the extra "pretrained", its weights verified), the
     path of a folder written by save_pretrained, or the name of a model on the hub.
@@ -34,11 +39,10 @@ def load_model(name: str) -> tuple[Any, Any]:
         raise ModelError(f"{name} is no folder with a model")
     source = str(path) if local else name
     options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
+    kind = AutoModelForSequenceClassification if classifier else AutoModel
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        model = AutoModel.from_pretrained(
-            source, dtype=torch.float32, use_safetensors=True, **options
-        )
+        model = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(_explain(name, local, error)) from error
     return model.eval(), tokenizer
@@ -48,7 +52,7 @@ def untrained_like(model: Any, seed: int = 0) -> Any:
     """The same architecture with random weights: the control of every table."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return AutoModel.from_config(AutoConfig.for_model(**model.config.to_dict())).eval()
+        return type(model)(AutoConfig.for_model(**model.config.to_dict())).eval()
 
 
 def minilm_folder() -> Path:

@@ -1,39 +1,36 @@
 """All probes of one model on one dataset, in one tidy table.
 
-Columns: probe (cls, mean, value, location, head), layer, split, accuracy (for location: share of
-sentences whose informative token ranks first), its 95% interval, C and the cross-validation score
-on the training split by which C was chosen.
+Columns: probe (cls, mean, value, location, reader, head), layer, split, accuracy (for location:
+share of sentences whose informative token ranks first), its 95% interval, C, and the
+cross-validation score on the training split by which C, and then a layer, is chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
 from probing.activations import Activations, extract
-from probing.evaluation import informative_words
+from probing.evaluation import draw, informative_words
 from probing.head import SingleLocationHead
-from probing.probes import LinearProbe, LocationProbe, keep_tokens, shuffled_labels
+from probing.probes import LinearProbe, LocationProbe, shuffled_labels
+from probing.ragged import keep_tokens
+from probing.reader import LocateAndRead
 from probing.statistics import cluster_bootstrap
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
 POOLED = {"cls": "cls", "mean": "mean", "value": "informative"}  # probe: position of its states
-PROBES = (*POOLED, "location", "head")
+TOKEN_PROBES = ("location", "reader", "head")
+PROBES = (*POOLED, *TOKEN_PROBES)
+HEAD_SENTENCES = 800  # the head is fitted 22 times a layer; more change its scores by .01
 PAPER_C = 1.0  # of the released notebook: scikit-learn's default
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """C None is chosen by cross-validation; raw states only where the paper's protocol says so."""
-
-    C: float | None
-    standardize: bool
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,8 @@ class SplitStates:
     """One split: what the probes see of it and what they are to find."""
 
     pooled: Activations  # all sentences, pooled positions
-    tokens: Activations  # every n-th sentence, all tokens
-    every: int
+    tokens: Activations  # all tokens of the sentences ``drawn``
+    drawn: np.ndarray
     labels: np.ndarray
     words: np.ndarray  # the informative word of each sentence: what intervals and folds go by
     patterns: np.ndarray
@@ -62,20 +59,20 @@ def read_splits(
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)
     for name, split in dataset.items():
         rows = split[:]
-        every = max(1, len(split) // max_token_sentences)
+        drawn = draw(len(split), max_token_sentences)
         pooled = extract(model, tokenizer, rows["text"], rows["span"], positions=positions)
-        token_positions = ("tokens",) if set(probes) & {"location", "head"} else ()
+        token_positions = ("tokens",) if set(probes) & set(TOKEN_PROBES) else ()
         tokens = extract(
             model,
             tokenizer,
-            rows["text"][::every],
-            rows["span"][::every],
+            [rows["text"][i] for i in drawn],
+            [rows["span"][i] for i in drawn],
             positions=token_positions,
         )
         found[name] = SplitStates(
             pooled=pooled,
             tokens=tokens,
-            every=every,
+            drawn=drawn,
             labels=np.array(rows["label"]),
             words=np.array(informative_words(split)),
             patterns=np.array(rows["pattern"]),
@@ -83,6 +80,32 @@ def read_splits(
         if progress:
             progress(name)
     return found
+
+
+class LayerStates(NamedTuple):
+    """One split at one layer, special tokens left out."""
+
+    pooled: dict[str, np.ndarray]
+    tokens: np.ndarray
+    offsets: np.ndarray
+    informative: np.ndarray
+    labels: np.ndarray
+    words: np.ndarray
+    drawn: np.ndarray
+
+
+def at_layer(split: SplitStates, layer: int) -> LayerStates:
+    rows, offsets = keep_tokens(split.tokens.offsets, ~split.tokens.special)
+    kept = split.tokens.states
+    return LayerStates(
+        pooled={name: states[:, layer] for name, states in split.pooled.states.items()},
+        tokens=kept["tokens"][rows, layer] if "tokens" in kept else np.empty((0, 0)),
+        offsets=offsets,
+        informative=split.tokens.informative[rows],
+        labels=split.labels,
+        words=split.words,
+        drawn=split.drawn,
+    )
 
 
 def probe_states(
@@ -94,36 +117,63 @@ def probe_states(
     standardize: bool = True,
     shuffled: bool = False,
     seed: int = 0,
-    progress: Callable[[str], object] | None = None,
+    n_jobs: int = 1,
+    progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Fit on the training split, score on all. ``shuffled`` permutes the labels over adjectives."""
-    train = states["train"]
+    """Fit on the training split, score on all. ``shuffled`` permutes the labels over adjectives.
+
+    C None is chosen by cross-validation, probe by probe. ``progress(done, of)`` counts the fits,
+    which ``n_jobs`` processes share.
+    """
     rng = np.random.default_rng(seed)
+    train = states["train"]
     labels = shuffled_labels(train.labels, train.words, rng) if shuffled else train.labels
-    rows: list[dict[str, Any]] = []
-    for probe in probes:
-        for layer in layers if layers is not None else range(_n_layers(train)):
-            fitted, correct_on = FITS[probe](train, labels, layer, Penalty(C, standardize), seed)
-            for name, split in states.items():
-                correct, every = correct_on(split)
-                clusters = (split.words[::every], split.patterns[::every])
-                interval = cluster_bootstrap(correct, clusters, rng=np.random.default_rng(seed))
-                scores = fitted.cv_scores_
-                rows.append(
-                    {
-                        "probe": probe,
-                        "layer": layer,
-                        "split": name,
-                        "accuracy": interval.value,
-                        "low": interval.low,
-                        "high": interval.high,
-                        "C": fitted.C_,
-                        "cv_score": float(np.max(scores)) if scores is not None else np.nan,
-                    }
-                )
-            if progress:
-                progress(f"{probe}, layer {layer}")
+    chosen = layers if layers is not None else range(_n_layers(train))
+    options = {"C": C, "standardize": standardize, "seed": seed}
+    # The head takes longest: first, so that no process is left alone with one at the end.
+    pairs = sorted(
+        ((probe, layer) for probe in probes for layer in chosen), key=lambda pair: pair[0] != "head"
+    )
+    jobs = (
+        delayed(_probe_layer)(
+            probe, {name: at_layer(split, layer) for name, split in states.items()}, labels, options
+        )
+        for probe, layer in pairs
+    )
+    found = {}
+    results = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch=n_jobs)(jobs)
+    for pair, result in zip(pairs, results, strict=True):
+        found[pair] = result
+        if progress:
+            progress(len(found), len(pairs))
+    rows = [
+        {"probe": probe, "layer": layer, "split": name, **_interval(split, result, name, seed)}
+        for probe in probes
+        for layer in chosen
+        for name, split in states.items()
+        for result in [found[probe, layer]]
+    ]
     return pd.DataFrame(rows)
+
+
+class Probed(NamedTuple):
+    correct: dict[str, np.ndarray]  # by split: was each sentence judged right?
+    rows: dict[str, Any]  # by split: which sentences those are
+    C: float
+    cv_score: float
+
+
+def _interval(split: SplitStates, result: Probed, name: str, seed: int) -> dict[str, float]:
+    judged = result.rows[name]
+    clusters = (split.words[judged], split.patterns[judged])
+    interval = cluster_bootstrap(result.correct[name], clusters, rng=np.random.default_rng(seed))
+    return {
+        "accuracy": interval.value,
+        "low": interval.low,
+        "high": interval.high,
+        "C": result.C,
+        "cv_score": result.cv_score,
+    }
 
 
 def _n_layers(split: SplitStates) -> int:
@@ -131,59 +181,69 @@ def _n_layers(split: SplitStates) -> int:
     return int(next(iter(states.values())).shape[1])
 
 
-def _fit_pooled(position: str) -> Callable[..., Any]:
-    def fit(train: SplitStates, labels: Any, layer: int, penalty: Penalty, seed: int) -> Any:
-        states = train.pooled.states[position][:, layer]
-        probe = LinearProbe(C=penalty.C, standardize=penalty.standardize).fit(
-            states, labels, train.words
-        )
-        return probe, lambda split: (
-            probe.predict(split.pooled.states[position][:, layer]) == split.labels,
-            1,
-        )
-
-    return fit
-
-
-def _fit_location(train: SplitStates, labels: Any, layer: int, penalty: Penalty, seed: int) -> Any:
-    probe = LocationProbe(C=penalty.C, standardize=penalty.standardize, random_state=seed)
-    tokens = train.tokens
-    words = train.words[:: train.every]
-    probe.fit(
-        tokens.states["tokens"][:, layer],
-        tokens.offsets,
-        tokens.informative,
-        words,
-        mask=~tokens.special,
+def _probe_layer(
+    probe: str, states: dict[str, LayerStates], labels: np.ndarray, options: dict[str, Any]
+) -> Probed:
+    if probe in POOLED:
+        fitted, judge = _fit_pooled(states["train"], labels, POOLED[probe], **options)
+    else:
+        fitted, judge = FITS[probe](states["train"], labels, **options)
+    pooled = probe in POOLED
+    scores = fitted.cv_scores_
+    if scores is None:
+        cv_score = np.nan
+    else:  # the reader has one score a fold, the others one for each C
+        cv_score = float(np.mean(scores) if probe == "reader" else np.max(scores))
+    return Probed(
+        correct={name: judge(split) for name, split in states.items()},
+        rows={name: slice(None) if pooled else split.drawn for name, split in states.items()},
+        C=fitted.C_,
+        cv_score=cv_score,
     )
 
-    def correct_on(split: SplitStates) -> Any:
-        t = split.tokens
-        states = t.states["tokens"][:, layer]
-        ranks = probe.ranks(states, t.offsets, t.informative, mask=~t.special)
-        return ranks == 1, split.every
 
-    return probe, correct_on
+def _fit_pooled(
+    train: LayerStates, labels: np.ndarray, position: str, *, C: Any, standardize: bool, seed: int
+) -> Any:
+    probe = LinearProbe(C=C, standardize=standardize)
+    probe.fit(train.pooled[position], labels, train.words)
+    return probe, lambda split: probe.predict(split.pooled[position]) == split.labels
 
 
-def _fit_head(train: SplitStates, labels: Any, layer: int, penalty: Penalty, seed: int) -> Any:
-    head = SingleLocationHead(C=penalty.C, random_state=seed, max_sentences=1500)
+def _fit_location(
+    train: LayerStates, labels: np.ndarray, *, C: Any, standardize: bool, seed: int
+) -> Any:
+    probe = LocationProbe(C=C, standardize=standardize, random_state=seed)
+    probe.fit(train.tokens, train.offsets, train.informative, train.words[train.drawn])
+    return probe, lambda split: probe.ranks(split.tokens, split.offsets, split.informative) == 1
 
-    def words_only(split: SplitStates) -> Any:
-        rows, offsets = keep_tokens(split.tokens.offsets, ~split.tokens.special)
-        return split.tokens.states["tokens"][rows, layer], offsets
 
-    head.fit(*words_only(train), labels[:: train.every], train.words[:: train.every])
+def _fit_reader(
+    train: LayerStates, labels: np.ndarray, *, C: Any, standardize: bool, seed: int
+) -> Any:
+    reader = LocateAndRead(C=C, random_state=seed)
+    y, words = labels[train.drawn], train.words[train.drawn]
+    reader.fit(train.tokens, train.offsets, train.informative, y, words)
+    return (
+        reader,
+        lambda split: reader.predict(split.tokens, split.offsets) == split.labels[split.drawn],
+    )
 
-    def correct_on(split: SplitStates) -> Any:
-        return head.predict(*words_only(split)) == split.labels[:: split.every], split.every
 
-    return head, correct_on
+def _fit_head(
+    train: LayerStates, labels: np.ndarray, *, C: Any, standardize: bool, seed: int
+) -> Any:
+    head = SingleLocationHead(C=C, random_state=seed, max_sentences=HEAD_SENTENCES)
+    head.fit(train.tokens, train.offsets, labels[train.drawn], train.words[train.drawn])
+    return (
+        head,
+        lambda split: head.predict(split.tokens, split.offsets) == split.labels[split.drawn],
+    )
 
 
 FITS: dict[str, Callable[..., Any]] = {
-    **{probe: _fit_pooled(position) for probe, position in POOLED.items()},
     "location": _fit_location,
+    "reader": _fit_reader,
     "head": _fit_head,
 }
 
@@ -201,11 +261,41 @@ def layer_means(table: pd.DataFrame) -> pd.DataFrame:
 def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
     """Each probe at the layer with the best cross-validation score, on training adjectives alone.
 
-    Ties go to the lowest layer above the embeddings.
+    Ties go to the lowest layer above the embeddings, which are taken only if alone.
     """
-    above = table[(table["layer"] > 0) & (table["split"] == "train")]
+    above = table[(table["layer"] > 0) | (table["layer"].max() == 0)]
+    above = above[above["split"] == "train"]
     best = (
         above.sort_values(["cv_score", "layer"], ascending=[False, True]).groupby("probe").first()
     )
     keys = {(probe, row["layer"]) for probe, row in best.iterrows()}
     return table[[key in keys for key in zip(table["probe"], table["layer"], strict=True)]]
+
+
+def token_plane(
+    states: dict[str, SplitStates], split: str, layer: int, roles: Sequence[str], *, seed: int = 0
+) -> pd.DataFrame:
+    """The paper's Figure 2 from real states: tokens of ``split`` along k_hat and v_hat.
+
+    Both directions are fitted to the training split; coordinates are distances from the probes'
+    own decision planes. ``roles`` has one entry for each token, special ones included.
+    """
+    train, shown = at_layer(states["train"], layer), at_layer(states[split], layer)
+    reader, _ = _fit_reader(train, train.labels, C=None, standardize=True, seed=seed)
+    kept = ~states[split].tokens.special
+    owner = np.repeat(shown.drawn, np.diff(shown.offsets))
+
+    def distance(probe: Any) -> np.ndarray:
+        return np.asarray(probe.decision_function(shown.tokens) / np.linalg.norm(probe.coef_))
+
+    return pd.DataFrame(
+        {
+            "k": distance(reader.location_),
+            "v": distance(reader.value_),
+            "role": np.array(roles)[kept],
+            "label": shown.labels[owner],
+            "sentence": owner,
+            "layer": layer,
+            "cosine": float(reader.k_hat_ @ reader.v_hat_),
+        }
+    )

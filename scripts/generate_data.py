@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from code_version import code_sha256
 from command_line import run
-from run_directory import check_output, code_sha256, run_directory, write_json
+from run_directory import check_output, run_directory, write_json
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -31,12 +32,12 @@ class Config:
     """Replace an earlier result in the output folder."""
 
 
-def settings(config: Config) -> dict[str, Any]:
+def settings_of(config: Config) -> dict[str, Any]:
     """What decides the result: two runs with equal settings write equal data."""
     from data_gen.spec import read_spec
 
     return {
-        "code_sha256": code_sha256("data_gen"),
+        "code_sha256": code_sha256(__file__),
         "spec": config.spec,
         "spec_sha256": read_spec(config.spec).sha256,
         "extended": config.extended,
@@ -60,7 +61,7 @@ def main(config: Config) -> None:
     dataset = build_dataset(spec, extended=config.extended, max_rows=config.max_rows)
     tokenizer = build_tokenizer(dataset["train"]["text"][:])
     manifest = build_manifest(spec, dataset, unknown_shares(tokenizer, dataset))
-    with run_directory(config.output, settings(config), overwrite=config.overwrite) as folder:
+    with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
         data_files = write_splits(dataset, folder, config.format)
         write_json(folder / "manifest.json", manifest)
         (folder / "spec.toml").write_text(spec.text, encoding="utf-8")

@@ -1,21 +1,24 @@
 """Probe any Hugging Face encoder or decoder: where is the word that decides, and what does it say?
 
 Fits linear probes on the hidden states of every layer (on [CLS] as in the paper, on the mean of the
-tokens, on the informative token), a location probe and a single-location head, all on the training
-split, and scores them on every split, beside an untrained model and shuffled labels.
+tokens, on the informative token), a location probe, both together (locate, then read) and a
+single-location head, all on the training split, and scores them on every split, beside an
+untrained model and shuffled labels.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from code_version import code_sha256
 from command_line import run
-from run_directory import check_output, code_sha256, run_directory
+from run_directory import check_output, run_directory
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Probe = Literal["cls", "mean", "value", "location", "head"]
+Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Config:
     """minilm, the folder of a model, or a name on the hub such as bert-base-uncased."""
     spec: str = "sentiment"
     """The dataset: a built-in name or the path of a TOML spec with two labels."""
-    position: tuple[Probe, ...] = ("cls", "mean", "value", "location", "head")
+    position: tuple[Probe, ...] = ("cls", "mean", "value", "location", "reader", "head")
     """Which probes; cls, mean and value differ in where they read."""
     layers: tuple[int, ...] = ()
     """Only these layers (0 is the embeddings); all by default."""
@@ -32,6 +35,10 @@ class Config:
     """paper: as-released data, [CLS], all rows, scikit-learn's default C, mean over layers."""
     controls: bool = True
     """Also probe an untrained model of the same architecture, and with shuffled labels."""
+    max_rows: int = 0
+    """At most this many sentences of each split, drawn at random; 0 takes all."""
+    jobs: int = os.cpu_count() or 1
+    """Processes that share the fits; results do not depend on it."""
     seed: int = 0
     """Of draws, controls and intervals."""
     output: Path = Path("results/probes")
@@ -40,14 +47,30 @@ class Config:
     """Replace an earlier result."""
 
 
+def settings_of(config: Config) -> dict[str, Any]:
+    return {
+        "code_sha256": code_sha256(__file__),
+        "model": config.model,
+        "spec": config.spec,
+        "position": list(config.position),
+        "layers": list(config.layers),
+        "protocol": config.protocol,
+        "controls": config.controls,
+        "max_rows": config.max_rows,
+        "seed": config.seed,
+    }
+
+
 def main(config: Config) -> None:
-    settings = settings_of(config)
     check_output(config.output, overwrite=config.overwrite)
+    if config.max_rows < 0 or config.jobs < 1:
+        raise ValueError("--max-rows must be at least 0 and --jobs at least 1")
 
     import pandas as pd
     from transformers.utils import logging
 
     from data_gen import build_dataset
+    from probing.evaluation import draw
     from probing.pretrained import load_model, untrained_like
     from probing.study import chosen_layers, layer_means
 
@@ -58,85 +81,83 @@ def main(config: Config) -> None:
     if any(not 0 <= layer <= n_layers for layer in config.layers):
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {config.model}")
     dataset = build_dataset("sentiment-as-released" if config.protocol == "paper" else config.spec)
-    models = {"trained": model}
+    if config.max_rows:
+        dataset = type(dataset)(
+            {
+                name: split.select(draw(len(split), config.max_rows))
+                for name, split in dataset.items()
+            }
+        )
+    table, plane = probed(config, model, tokenizer, dataset)
+    tables = [table.assign(model="trained")]
     if config.controls:
-        models["untrained"] = untrained_like(model, config.seed)
-    tables = []
-    for name, one in models.items():
-        tables += [
-            table.assign(model=name) for table in probed(config, one, tokenizer, dataset, name)
-        ]
+        untrained = untrained_like(model, config.seed)
+        control, _ = probed(config, untrained, tokenizer, dataset, name="untrained")
+        tables.append(control.assign(model="untrained"))
     table = pd.concat(tables, ignore_index=True)
     main_rows = table[(table["model"] == "trained") & (table["control"] == "none")]
-    means, chosen = layer_means(main_rows), chosen_layers(main_rows)
-    with run_directory(config.output, settings, overwrite=config.overwrite) as folder:
+    with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
         table.to_parquet(folder / "probes.parquet", index=False)
-        means.to_parquet(folder / "layer_means.parquet", index=False)
-        chosen.to_parquet(folder / "chosen_layers.parquet", index=False)
+        if plane is not None:
+            plane.to_parquet(folder / "plane.parquet", index=False)
     print(f"mean over layers 1 to {n_layers} of {config.model}")
-    print(table_text(means))
+    print(table_text(layer_means(main_rows)))
     if config.protocol == "ours":
         print("at the layer with the best cross-validation score on training adjectives")
-        print(table_text(chosen))
-    for control in table_controls(table):
-        print(control)
+        print(table_text(chosen_layers(main_rows)))
+    for (name, control), rows in table.groupby(["model", "control"]):
+        if (name, control) != ("trained", "none"):
+            print(f"control: {name} model, {control} (mean over layers)")
+            print(table_text(layer_means(rows)))
     print(f"written to {config.output}")
 
 
-def settings_of(config: Config) -> dict[str, Any]:
-    return {
-        "code_sha256": code_sha256("data_gen", "probing"),
-        "model": config.model,
-        "spec": config.spec,
-        "position": list(config.position),
-        "layers": list(config.layers),
-        "protocol": config.protocol,
-        "controls": config.controls,
-        "seed": config.seed,
-    }
-
-
 def probed(
-    config: Config, model: Any, tokenizer: Any, dataset: Any, name: str
-) -> "list[pd.DataFrame]":
-    """The table of one model, and for the trained one that of shuffled labels."""
+    config: Config, model: Any, tokenizer: Any, dataset: Any, *, name: str = "trained"
+) -> "tuple[pd.DataFrame, pd.DataFrame | None]":
+    """The table of one model, for the trained one with shuffled labels below and a plane beside."""
+    import pandas as pd
     from tqdm import tqdm
 
-    from probing.study import PAPER_C, probe_states, read_splits
+    from probing.evaluation import token_roles
+    from probing.study import PAPER_C, chosen_layers, probe_states, read_splits, token_plane
 
     paper = config.protocol == "paper"
     probes = ("cls",) if paper else config.position
-    with tqdm(desc=f"{name}: reading", unit="split", disable=None) as bar:
+    with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
         states = read_splits(
             model, tokenizer, dataset, probes=probes, progress=lambda _: bar.update()
         )
-    options: dict[str, Any] = {
-        "probes": probes,
-        "layers": config.layers or None,
-        "seed": config.seed,
-    }
-    with tqdm(desc=f"{name}: probing", unit="probe", disable=None) as bar:
-        options["progress"] = lambda _: bar.update()
-        tables = [
-            probe_states(
-                states, C=PAPER_C if paper else None, standardize=not paper, **options
-            ).assign(control="none")
-        ]
-        if config.controls and name == "trained":
-            # The C of a shuffled task means nothing: fixed, so that the control is cheap.
-            shuffled = probe_states(states, C=0.01, shuffled=True, **options)
-            tables.append(shuffled.assign(control="shuffled labels"))
-    return tables
 
+    def table_of(**options: Any) -> pd.DataFrame:
+        with tqdm(desc=f"{name}: probing", unit="fit", disable=None) as bar:
 
-def table_controls(table: "pd.DataFrame") -> list[str]:
-    from probing.study import layer_means
+            def progress(done: int, of: int) -> None:
+                bar.total = of
+                bar.update()
 
-    texts = []
-    for (model, control), rows in table.groupby(["model", "control"]):
-        if (model, control) != ("trained", "none"):
-            texts += [f"control: {model} model, {control}", table_text(layer_means(rows))]
-    return texts
+            return probe_states(
+                states,
+                probes=probes,
+                layers=config.layers or None,
+                seed=config.seed,
+                n_jobs=config.jobs,
+                progress=progress,
+                **options,
+            )
+
+    table = table_of(C=PAPER_C if paper else None, standardize=not paper).assign(control="none")
+    if name != "trained":
+        return table, None
+    tables, plane = [table], None
+    if config.controls:
+        # The C of a shuffled task means nothing: fixed, so that the control is cheap.
+        tables.append(table_of(C=0.01, shuffled=True).assign(control="shuffled labels"))
+    if "reader" in probes and "test" in states:
+        best = chosen_layers(table[table["probe"] == "reader"])
+        roles = token_roles(tokenizer, dataset["test"].select(states["test"].drawn))
+        plane = token_plane(states, "test", int(best["layer"].iloc[0]), roles, seed=config.seed)
+    return pd.concat(tables, ignore_index=True), plane
 
 
 def table_text(table: "pd.DataFrame") -> str:

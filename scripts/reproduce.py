@@ -5,8 +5,9 @@ A stage that is there whole, made by the same code with the same settings, is no
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from command_line import run
 
@@ -23,13 +24,8 @@ class Config:
 
 def dataset(folder: Path, again: bool) -> None:
     import generate_data
-    from run_directory import is_current
 
-    config = generate_data.Config(output=folder, extended=True, overwrite=True)
-    if not again and is_current(folder, generate_data.settings(config)):
-        print(f"unchanged, see {folder}")
-    else:
-        generate_data.main(config)
+    make(generate_data, generate_data.Config(output=folder / "dataset", extended=True), again)
 
 
 def slr(folder: Path, again: bool) -> None:
@@ -37,22 +33,29 @@ def slr(folder: Path, again: bool) -> None:
     from run_directory import is_current
 
     for name in run_slr.STUDIES:
-        config = run_slr.Config(name=name, output=folder, overwrite=True)
-        if not again and is_current(folder / name, run_slr.settings_of(config, name)):
-            print(f"{name}: unchanged, see {folder / name}")
+        config = run_slr.Config(name=name, output=folder / "slr", overwrite=True)
+        if not again and is_current(config.output / name, run_slr.settings_of(config, name)):
+            print(f"unchanged: {config.output / name}")
         else:
             run_slr.main(config)
 
 
 def figure1(folder: Path, again: bool) -> None:
     import figure1
-    from run_directory import is_current
 
-    config = figure1.Config(output=folder, overwrite=True)
-    if not again and is_current(folder, figure1.settings_of(config)):
-        print(f"unchanged, see {folder}")
+    config = figure1.Config(
+        output=folder / "figure1", models=folder / "models", probes=folder / "probes"
+    )
+    make(figure1, config, again)
+
+
+def make(script: Any, config: Any, again: bool) -> None:
+    from run_directory import ensure
+
+    if again:
+        script.main(replace(config, overwrite=True))
     else:
-        figure1.main(config)
+        ensure(script, config)
 
 
 STAGES: dict[str, Callable[[Path, bool], None]] = {
@@ -70,7 +73,7 @@ def main(config: Config) -> None:
     start = time.perf_counter()
     for number, name in enumerate(names, 1):
         print(f"== {number}/{len(names)} {name}", flush=True)
-        STAGES[name](config.results / name, config.overwrite)
+        STAGES[name](config.results, config.overwrite)
     print(f"== done in {time.perf_counter() - start:.0f} s; results are in {config.results}")
 
 

@@ -1,7 +1,7 @@
 """Results on disk: a folder that is there whole or not at all, and never silently replaced."""
 
 import contextlib
-import hashlib
+import dataclasses
 import json
 import os
 import shutil
@@ -11,9 +11,9 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
 CONFIG = "config.json"  # written first: the settings that the result depends on
 SETTINGS = "settings.json"  # the same, where config.json is the model's own
 FILES = "files.json"  # written last: every file of the result with its size
@@ -69,14 +69,14 @@ def is_current(path: Path, config: dict[str, Any], *, config_name: str = CONFIG)
         return False
 
 
-def code_sha256(*packages: str) -> str:
-    """Of the source of our packages: results of other code are other results."""
-    digest = hashlib.sha256()
-    for package in packages:
-        for path in sorted((ROOT / package).rglob("*")):
-            if path.suffix in {".py", ".toml"}:
-                digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()
+def ensure(script: ModuleType, config: Any) -> Path:
+    """Run a script's main, unless its result is there already, whole and made by the same code."""
+    name = getattr(script, "CONFIG_NAME", CONFIG)
+    if is_current(config.output, script.settings_of(config), config_name=name):
+        print(f"unchanged: {config.output}")
+    else:
+        script.main(dataclasses.replace(config, overwrite=True))
+    return Path(config.output)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+from code_version import code_sha256
 from command_line import run
-from run_directory import CONFIG, check_output, code_sha256, is_current, run_directory
+from run_directory import CONFIG, check_output, is_current, run_directory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,7 @@ def main(config: Config) -> None:
 def settings_of(config: Config, name: str) -> dict[str, Any]:
     """What decides the result."""
     return {
-        "code_sha256": code_sha256("slr"),
+        "code_sha256": code_sha256(__file__),
         "name": name,
         "runs": config.runs,
         "seed": config.seed,

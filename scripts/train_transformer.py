@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from code_version import code_sha256
 from command_line import run
 from run_directory import (
     SETTINGS,
     check_output,
-    code_sha256,
     read_json,
     run_directory,
     write_json,
@@ -25,6 +25,9 @@ from run_directory import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+CONFIG_NAME = SETTINGS  # config.json is the model's
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Config:
     """The dataset: a built-in name or the path of a TOML spec with two labels."""
     learning_rate: float = 1e-3
     """Of AdamW, decaying linearly."""
+    validation: bool = False
+    """For making choices: train on four fifths of the training split, judge on the last alone."""
     output: Path = Path("results/transformer")
     """Folder for the checkpoint and metrics.json."""
     overwrite: bool = False
@@ -56,7 +61,7 @@ def settings_of(config: Config) -> dict[str, Any]:
     from data_gen.spec import read_spec
 
     return {
-        "code_sha256": code_sha256("data_gen", "probing"),
+        "code_sha256": code_sha256(__file__),
         "preset": config.preset,
         "seed": config.seed,
         "epochs": config.epochs,
@@ -64,6 +69,7 @@ def settings_of(config: Config) -> dict[str, Any]:
         "embeddings": config.embeddings,
         "swap": config.swap,
         "learning_rate": config.learning_rate,
+        "validation": config.validation,
         "spec": config.spec,
         "spec_sha256": read_spec(config.spec).sha256,
     }
@@ -95,7 +101,7 @@ def main(config: Config) -> None:
         raise
     seconds = time.perf_counter() - start
     metrics = metrics_of(table, config.seed, seconds)
-    options: dict[str, Any] = {"overwrite": config.overwrite, "config_name": SETTINGS}
+    options: dict[str, Any] = {"overwrite": config.overwrite, "config_name": CONFIG_NAME}
     with run_directory(config.output, settings, **options) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -120,11 +126,13 @@ def checkpoint_folder(output: Path, settings: dict[str, Any], first_process: boo
 
 def trained(config: Config, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any, Any]:
     """The trained model, its tokenizer and the dataset."""
+    import numpy as np
     import torch
     from transformers.utils import logging
 
     from data_gen import build_dataset, build_tokenizer, read_spec
     from probing.augmentation import PLAIN, Augmentation
+    from probing.evaluation import draw
     from probing.model import build_model
     from probing.training import TrainingConfig, input_noise, train
     from probing.word_vectors import corpus, read_vectors, set_vectors, word_vectors
@@ -136,6 +144,14 @@ def trained(config: Config, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any
         raise ValueError(f"{config.spec} has {len(spec.lexicon.labels)} labels; training needs two")
     extended = any(split.extended for split in spec.splits.values())
     dataset = build_dataset(spec, extended=extended)
+    if config.validation:
+        kept = draw(len(dataset["train"]), len(dataset["train"]) * 4 // 5)
+        rest = np.setdiff1d(np.arange(len(dataset["train"])), kept)
+        parts = {
+            "train": dataset["train"].select(kept),
+            "validation": dataset["train"].select(rest),
+        }
+        dataset = type(dataset)(parts)
     texts, labels = dataset["train"]["text"][:], dataset["train"]["label"][:]
     training = TrainingConfig(
         seed=config.seed,
@@ -159,8 +175,6 @@ def trained(config: Config, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any
         }
         found = read_vectors(Path(config.embeddings), words)
         tokenizer = build_tokenizer([*texts, " ".join(found)])
-        import numpy as np
-
         vectors = np.zeros((len(tokenizer), len(next(iter(found.values())))))
         for word, vector in found.items():
             vectors[tokenizer.get_vocab()[word]] = vector

@@ -7,10 +7,16 @@ import numpy as np
 import pandas as pd
 import probe
 import pytest
+import sparsity
+import torch
 from matplotlib.figure import Figure
+from sklearn.linear_model import LogisticRegression
+from transformers import GPT2Config, GPT2Model
 
 from data_gen import build_dataset, build_tokenizer
 from probing import pretrained
+from probing.activations import extract
+from probing.evaluation import draw, informative_words
 from probing.figures import PUBLISHED, SERIES, ShadedSentence, plot_figure1
 from probing.model import build_model
 from probing.pretrained import ModelError, load_model, untrained_like
@@ -26,10 +32,15 @@ def reviews() -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(reviews: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An untrained model on disk, whose tokenizer knows every word."""
+def tokenizer_of_reviews(reviews: Any, sentiment: Any) -> Any:
     texts = [text for split in reviews.values() for text in split["text"][:]]
-    tokenizer = build_tokenizer(texts)
+    return build_tokenizer([*texts, *sentiment["train"]["text"][:]])
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer_of_reviews: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained model on disk, whose tokenizer knows every word."""
+    tokenizer = tokenizer_of_reviews
     path = tmp_path_factory.mktemp("model")
     build_model(tokenizer, "tiny", ["negative", "positive"], seed=0).save_pretrained(path)
     tokenizer.save_pretrained(path)
@@ -89,8 +100,8 @@ def test_the_study_fills_its_table_and_shuffled_labels_are_worse(
 ) -> None:
     model, tokenizer = load_model(str(folder))
     states = read_splits(model, tokenizer, reviews, max_token_sentences=60)
-    table = probe_states(states, probes=("cls", "value", "location", "head"), C=1.0)
-    assert len(table) == 4 * 2 * len(reviews)
+    table = probe_states(states, probes=("cls", "value", "location", "reader", "head"), C=1.0)
+    assert len(table) == 5 * 2 * len(reviews)
     assert table["accuracy"].between(0, 1).all()
     assert (table["low"] <= table["accuracy"] + 1e-9).all()
     assert (table["accuracy"] <= table["high"] + 1e-9).all()
@@ -145,12 +156,102 @@ def test_the_script_writes_its_tables_and_refuses_bad_input(
     assert not (tmp_path / "x").exists()
 
 
+def test_the_results_do_not_depend_on_the_number_of_processes(folder: Path, reviews: Any) -> None:
+    model, tokenizer = load_model(str(folder))
+    states = read_splits(model, tokenizer, reviews, max_token_sentences=60)
+    one, two = (
+        probe_states(states, probes=("head", "reader", "cls"), C=1.0, n_jobs=n_jobs)
+        for n_jobs in (1, 2)
+    )
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_the_papers_protocol_is_what_its_notebook_does(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As-released rows, every one; scikit-learn's own logistic regression finds the same bars."""
+    config = probe.Config(
+        model=str(folder), protocol="paper", controls=False, jobs=1, output=tmp_path / "probes"
+    )
+    probe.main(config)
+    assert "best cross-validation" not in capsys.readouterr().out, "the paper chooses nothing"
+    table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
+    assert set(table["probe"]) == {"cls"}
+    assert set(table["C"]) == {1.0}
+    released = build_dataset("sentiment-as-released")
+    model, tokenizer = load_model(str(folder))
+    states = {
+        name: extract(
+            model, tokenizer, split["text"][:], split["span"][:], positions=["cls"]
+        ).states["cls"][:, 1]
+        for name, split in released.items()
+    }
+    theirs = LogisticRegression(C=1.0, max_iter=1000, tol=1e-6)
+    theirs.fit(states["train"], released["train"]["label"][:])
+    ours = table[table["layer"] == 1].set_index("split")["accuracy"]
+    for name, split in released.items():
+        expected = theirs.score(states[name], split["label"][:])
+        assert ours[name] == pytest.approx(expected, abs=0.02), name
+
+
+def test_decoders_are_probed_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tokenizer_of_reviews: Any
+) -> None:
+    config = GPT2Config(
+        n_layer=1, n_head=2, n_embd=16, vocab_size=len(tokenizer_of_reviews), n_positions=64
+    )
+    torch.manual_seed(0)
+    GPT2Model(config).save_pretrained(tmp_path / "decoder")
+    tokenizer_of_reviews.save_pretrained(tmp_path / "decoder")
+    (tmp_path / "small.toml").write_text(SMALL_SPEC)
+    probe.main(
+        probe.Config(
+            model=str(tmp_path / "decoder"),
+            spec=str(tmp_path / "small.toml"),
+            controls=False,
+            jobs=1,
+            output=tmp_path / "probes",
+        )
+    )
+    table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
+    value = table[(table["probe"] == "value") & (table["split"] == "test")]
+    assert (value["accuracy"] == 1).all()
+    plane = pd.read_parquet(tmp_path / "probes" / "plane.parquet")
+    assert set(plane["role"]) == {"informative", "neutral"}
+
+
+def test_the_sparsity_script_tells_a_classifier_from_an_encoder(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "small.toml").write_text(SMALL_SPEC)
+    output = tmp_path / "sparsity"
+    options: dict[str, Any] = {"spec": str(tmp_path / "small.toml")}
+    sparsity.main(sparsity.Config(model=str(folder), output=output, **options))
+    table = pd.read_parquet(output / "sparsity.parquet")
+    assert set(table["model"]) == {"trained", "untrained", "uniform"}
+    uniform = table[(table["model"] == "uniform") & (table["split"] == "test")]
+    assert uniform["gini"].to_numpy() == pytest.approx(0, abs=1e-6)
+    depends = pd.read_parquet(output / "dependence.parquet")
+    assert depends[["occlusion_share", "gradient_share"]].stack().between(0, 1).all()
+    with pytest.raises(ValueError, match="--max-rows"):
+        sparsity.main(sparsity.Config(max_rows=0, output=tmp_path / "x"))
+
+
+def test_drawn_rows_hold_every_word_about_as_often(sentiment: Any) -> None:
+    """Every tenth row of the first training pattern holds three of the six adjectives."""
+    words = np.array(informative_words(sentiment["train"]))
+    _, counts = np.unique(words[draw(len(words), 1500)], return_counts=True)
+    assert len(counts) == 6
+    assert counts.min() > 200
+    assert len(np.unique(words[:5184:10])) == 3, "the trap is real"
+
+
 def test_figure_1_is_drawn_from_its_tables() -> None:
     sentence = ShadedSentence(
         ["my", "dog", "nice"], ["neutral", "distractor", "informative"], [0, 0.1, 0.9]
     )
     splits = list(PUBLISHED)
-    sparsity = pd.DataFrame(
+    bars_of_mass = pd.DataFrame(
         [
             {"model": m, "split": s, "mass": 0.5}
             for m in ("trained", "untrained", "uniform")
@@ -167,6 +268,6 @@ def test_figure_1_is_drawn_from_its_tables() -> None:
     rng = np.random.default_rng(0)
     plane = pd.DataFrame(rng.standard_normal((30, 2)), columns=["k", "v"])
     plane["role"] = ["neutral", "distractor", "informative"] * 10
-    figure = plot_figure1([sentence] * 3, sparsity, bars, plane)
+    figure = plot_figure1([sentence] * 3, bars_of_mass, bars, plane)
     assert isinstance(figure, Figure)
     assert sum(len(part.axes) for part in figure.subfigs) == 4

@@ -10,18 +10,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from probing.head import SingleLocationHead, loss_and_gradient, ragged_softmax
-from probing.probes import (
-    C_GRID,
-    LinearProbe,
-    LocationProbe,
-    fit_layers,
-    fit_logistic,
-    grouped_folds,
-    keep_tokens,
-    shuffled_labels,
-    unit,
-)
+from probing.head import SingleLocationHead, loss_and_gradient
+from probing.logistic import fit_logistic, unit
+from probing.penalty import C_GRID, grouped_folds
+from probing.probes import LinearProbe, LocationProbe, fit_layers, shuffled_labels
+from probing.ragged import keep_tokens, ragged_softmax
+from probing.reader import LocateAndRead
 
 D = 20
 # States have a mean and a scale in each coordinate, which the probes must see through.
@@ -373,3 +367,56 @@ def test_bad_tokens_are_refused(offsets: Any, informative: Any, mask: Any, messa
         LocationProbe(C=1.0).fit(X, offsets, informative, mask=mask)
     with pytest.raises(ValueError, match="the fit was on 3"):
         LocationProbe(C=1.0).fit(X, [0, 2, 4], Y).decision_function(np.zeros((1, 4)))
+
+
+# ---- locate, then read
+
+
+def two_kinds_of_token(rng: np.random.Generator, n: int = 300) -> Any:
+    """Sentences of five tokens; the informative one is marked along e0, labels are along e1 at
+    every token, right at the informative one and at random elsewhere. Eight words are told apart
+    along e2 and e3.
+    """
+    offsets = np.arange(0, 5 * n + 1, 5)
+    place = rng.integers(5, size=n) + offsets[:-1]
+    informative = np.zeros(5 * n, dtype=bool)
+    informative[place] = True
+    words = np.arange(n) % 8
+    y = words % 2
+    states = 0.1 * rng.standard_normal((5 * n, D))
+    states[:, 0] += np.where(informative, 2.0, -2.0)
+    states[:, 1] += rng.choice([-3.0, 3.0], size=5 * n)
+    states[place, 1] = np.where(y == 1, 3.0, -3.0)
+    states[place, 2] += words
+    return states, offsets, informative, y, words
+
+
+def test_the_reader_finds_where_and_reads_what() -> None:
+    states, offsets, informative, y, words = two_kinds_of_token(np.random.default_rng(0))
+    reader = LocateAndRead().fit(states, offsets, informative, y, words)
+    assert reader.cv_scores_ is not None
+    assert reader.cv_scores_.min() == 1
+    new, offsets, informative, y, _ = two_kinds_of_token(np.random.default_rng(1))
+    assert informative[reader.located(new, offsets)].all()
+    assert reader.score(new, offsets, y) == 1
+    # Each direction alone, by its own coordinate.
+    assert abs(reader.k_hat_[0]) > 0.9
+    assert abs(reader.v_hat_[1]) > 0.9
+    # The control: without the mark it reads the right word no more often than by chance.
+    new[:, 0] = 0
+    assert informative[reader.located(new, offsets)].mean() < 0.4
+    assert reader.score(new, offsets, y) < 0.75
+
+
+def test_the_reader_takes_the_first_of_equal_tokens_and_checks_its_input() -> None:
+    states, offsets, informative, y, words = two_kinds_of_token(np.random.default_rng(0), n=40)
+    reader = LocateAndRead(C=1.0).fit(states, offsets, informative, y)
+    assert reader.cv_scores_ is None
+    same = np.repeat(states[:1], 10, axis=0)
+    assert reader.located(same, [0, 4, 10]).tolist() == [0, 4]
+    with pytest.raises(ValueError, match="groups"):
+        LocateAndRead().fit(states, offsets, informative, y)
+    with pytest.raises(ValueError, match="shape"):
+        reader.score(states, offsets, y[:-1])
+    with pytest.raises(ValueError, match="informative"):
+        LocateAndRead(C=1.0).fit(states, offsets, np.zeros_like(informative), y, words)

@@ -1,0 +1,63 @@
+"""Which code a result depends on: the modules that its script imports, directly or through others.
+
+A change anywhere else leaves the result current, as do comments, docstrings and layout.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("data_gen", "probing", "slr")
+
+
+def code_sha256(script: str | Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_reached(Path(script).resolve())):
+        digest.update(path.relative_to(ROOT).as_posix().encode())
+        digest.update(path.read_bytes() if path.suffix != ".py" else _meaning(path).encode())
+    return digest.hexdigest()
+
+
+def _reached(start: Path) -> set[Path]:
+    found: set[Path] = set()
+    waiting = [start]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            if path.suffix == ".py":
+                waiting += _imported(path)
+    return found
+
+
+def _imported(path: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from _files(node.module)
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                yield from _files(name.name)
+
+
+def _files(module: str) -> Iterator[Path]:
+    """The files behind an import: of a package all, as its names may come from anywhere in it."""
+    package, *rest = module.split(".")
+    if package in PACKAGES:
+        if rest:
+            yield ROOT / package / f"{rest[0]}.py"
+        else:
+            yield from (ROOT / package).rglob("*.py")
+        yield from (ROOT / package).rglob("*.toml")
+    elif (script := ROOT / "scripts" / f"{package}.py").is_file():
+        yield script
+
+
+def _meaning(path: Path) -> str:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        # Docstrings, of modules, functions and the fields of a dataclass.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = ""
+    return ast.dump(tree)

@@ -1,0 +1,85 @@
+"""Token-wise sparsity of a model: how much does it look at, and depend on, the word that decides?
+
+For every layer and head the attention of [CLS] (mass on the informative word, top-1 rate, entropy,
+effective number of tokens, tokens for 95% of the mass, Gini), beside an untrained model and
+uniform attention. Of a classifier also what its predictions depend on: shares of occlusion and of
+gradient x input, and how often a swapped word changes the prediction.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from code_version import code_sha256
+from command_line import run
+from run_directory import check_output, run_directory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Config:
+    model: str = "results/transformer"
+    """The folder of a model (scripts/train_transformer.py makes one), minilm, or a hub name."""
+    spec: str = "sentiment"
+    """The dataset: a built-in name or the path of a TOML spec."""
+    max_rows: int = 1000
+    """At most this many sentences of each split, drawn at random."""
+    seed: int = 0
+    """Of the untrained model."""
+    output: Path = Path("results/sparsity")
+    """Folder for the tables."""
+    overwrite: bool = False
+    """Replace an earlier result."""
+
+
+def settings_of(config: Config) -> dict[str, Any]:
+    return {
+        "code_sha256": code_sha256(__file__),
+        "model": config.model,
+        "spec": config.spec,
+        "max_rows": config.max_rows,
+        "seed": config.seed,
+    }
+
+
+def main(config: Config) -> None:
+    check_output(config.output, overwrite=config.overwrite)
+    if config.max_rows < 1:
+        raise ValueError(f"--max-rows must be at least 1, not {config.max_rows}")
+
+    from transformers.utils import logging
+
+    from data_gen import build_dataset
+    from probing.evaluation import compare_dependence, compare_sparsity
+    from probing.pretrained import load_model, untrained_like
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    model, tokenizer = load_model(config.model)
+    classifies = any("Classification" in name for name in model.config.architectures or [])
+    if classifies:
+        model, tokenizer = load_model(config.model, classifier=True)
+    dataset = build_dataset(config.spec)
+    models = {"trained": model, "untrained": untrained_like(model, config.seed)}
+    sparsity = compare_sparsity(models, tokenizer, dataset, at_most=config.max_rows)
+    depends = compare_dependence(models, tokenizer, dataset) if classifies else None
+    with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
+        sparsity.to_parquet(folder / "sparsity.parquet", index=False)
+        if depends is not None:
+            depends.to_parquet(folder / "dependence.parquet", index=False)
+    print("attention of [CLS] on the test split, by layer and head")
+    print(text_of(sparsity[sparsity["split"] == "test"].drop(columns="split")))
+    if depends is not None:
+        print("what the prediction depends on")
+        print(text_of(depends))
+    print(f"written to {config.output}")
+
+
+def text_of(table: "pd.DataFrame") -> Any:
+    return table.round(3).to_string(index=False)
+
+
+if __name__ == "__main__":
+    run(main, Config, __doc__)
