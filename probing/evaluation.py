@@ -26,6 +26,20 @@ def draw(n: int, at_most: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(n)[:at_most])
 
 
+def draw_by_word(split: Dataset, at_most: int) -> np.ndarray:
+    """Rows of a split, in order, every informative word equally often: labels stay balanced."""
+    words = np.array(informative_words(split))
+    each = max(1, at_most // len(np.unique(words)))
+    rows = [np.flatnonzero(words == word) for word in np.unique(words)]
+    return np.sort(np.concatenate([which[draw(len(which), each)] for which in rows]))
+
+
+def at_most(dataset: DatasetDict, n: int) -> DatasetDict:
+    """Not more than n rows of each split."""
+    parts = {name: split.select(draw(len(split), n)) for name, split in dataset.items()}
+    return type(dataset)(parts)
+
+
 def informative_words(split: Dataset) -> list[str]:
     return [words[i] for words, i in zip(split["words"][:], split["location"][:], strict=True)]
 

@@ -233,7 +233,8 @@ def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArra
     even on the sentences it was fitted to (but for overfitting). With groups (adjectives, each of
     one label) the labels are permuted over the groups: a word keeps one label in all its
     sentences, so that a probe can learn the words by heart, and only on *other* words must it
-    be at chance. With few groups a permutation is now and then the identity: draw several.
+    be at chance. The labels themselves and their opposites, which among few groups are likely
+    draws, are left out; what remains of chance is for several draws to average.
     """
     y = np.asarray(y)
     if groups is None:
@@ -244,4 +245,9 @@ def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArra
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     if (y[first][codes] != y).any():
         raise ValueError("a group holds both labels: they cannot be permuted over groups")
-    return np.asarray(rng.permutation(y[first])[codes])
+    own = y[first]
+    for _ in range(1000):
+        drawn = rng.permutation(own)
+        if 0 < np.mean(drawn == own) < 1:
+            break  # else, with two groups, there is nothing but the two
+    return np.asarray(drawn[codes])

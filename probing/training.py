@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from transformers import (
     BertForSequenceClassification,
     DataCollatorWithPadding,
@@ -30,6 +31,8 @@ from transformers import (
 from transformers.trainer import TRAINER_STATE_NAME
 
 from probing.augmentation import Augmentation, augment
+
+SNAPSHOTS = "snapshots"
 
 
 class TrainingError(ValueError):
@@ -105,6 +108,31 @@ class _StopAtNan(TrainerCallback):  # type: ignore[misc]
             )
 
 
+class _Snapshots(TrainerCallback):  # type: ignore[misc]
+    """Weights at some steps, for looking at how a model learned."""
+
+    def __init__(self, folder: Path, steps: Collection[int]) -> None:
+        self.folder, self.steps = folder, steps
+
+    def _save(self, state: Any, model: Any) -> None:
+        if state.is_world_process_zero and state.global_step in self.steps:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unwrapped = getattr(model, "module", model)  # torchrun wraps it
+            weights = {name: value.contiguous() for name, value in unwrapped.state_dict().items()}
+            save_file(weights, self.folder / f"step-{state.global_step:06}.safetensors")
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._save(state, kwargs["model"])
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._save(state, kwargs["model"])
+
+
+def snapshot_steps(n_steps: int, n: int = 24) -> list[int]:
+    """From 0 to the end, the first ones closer together: that is where most is learned."""
+    return sorted({round(n_steps * (i / (n - 1)) ** 1.5) for i in range(n)})
+
+
 def train(
     model: BertForSequenceClassification,
     tokenizer: PreTrainedTokenizerFast,
@@ -113,9 +141,13 @@ def train(
     config: TrainingConfig,
     checkpoints: Path,
     *,
+    snapshots: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Train in place. What a killed run left in ``checkpoints`` is taken up."""
+    """Train in place. What a killed run left in ``checkpoints`` is taken up.
+
+    With ``snapshots`` weights from 24 steps of the training are kept in checkpoints/snapshots.
+    """
     token_ids = tokenizer(texts)["input_ids"]
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")
@@ -149,6 +181,8 @@ def train(
         processing_class=tokenizer,
         callbacks=[_StopAtNan()],
     )
+    if snapshots:
+        trainer.add_callback(_Snapshots(checkpoints / SNAPSHOTS, snapshot_steps(n_steps)))
     trainer.remove_callback(PrinterCallback)
     bar = _Bar()
     if not quiet:

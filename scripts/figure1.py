@@ -47,7 +47,10 @@ def settings_of(config: Config) -> dict[str, Any]:
 def transformers(config: Config) -> dict[str, train_transformer.Config]:
     """By folder: the models whose accuracy is drawn."""
     seeds = range(1 if config.smoke else config.seeds)
-    options: dict[str, dict[str, Any]] = {f"tiny-{seed}": {"seed": seed} for seed in seeds}
+    # Snapshots are for scripts/bridge.py, which looks at the same models.
+    options: dict[str, dict[str, Any]] = {
+        f"tiny-{seed}": {"seed": seed, "snapshots": True} for seed in seeds
+    }
     options["tiny-corpus"] = {"embeddings": "corpus"}
     options["tiny-swap"] = {"embeddings": "corpus", "swap": True}
     return {

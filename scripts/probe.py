@@ -18,6 +18,8 @@ from run_directory import check_output, run_directory
 if TYPE_CHECKING:
     import pandas as pd
 
+N_SHUFFLES = 4
+CONTROL_ROWS = 4000  # of each split are enough for an untrained model
 Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
 
 
@@ -70,7 +72,7 @@ def main(config: Config) -> None:
     from transformers.utils import logging
 
     from data_gen import build_dataset
-    from probing.evaluation import draw
+    from probing.evaluation import at_most
     from probing.pretrained import load_model, untrained_like
     from probing.study import chosen_layers, layer_means
 
@@ -82,17 +84,12 @@ def main(config: Config) -> None:
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {config.model}")
     dataset = build_dataset("sentiment-as-released" if config.protocol == "paper" else config.spec)
     if config.max_rows:
-        dataset = type(dataset)(
-            {
-                name: split.select(draw(len(split), config.max_rows))
-                for name, split in dataset.items()
-            }
-        )
+        dataset = at_most(dataset, config.max_rows)
     table, plane = probed(config, model, tokenizer, dataset)
     tables = [table.assign(model="trained")]
     if config.controls:
-        untrained = untrained_like(model, config.seed)
-        control, _ = probed(config, untrained, tokenizer, dataset, name="untrained")
+        untrained, part = untrained_like(model, config.seed), at_most(dataset, CONTROL_ROWS)
+        control, _ = probed(config, untrained, tokenizer, part, name="untrained")
         tables.append(control.assign(model="untrained"))
     table = pd.concat(tables, ignore_index=True)
     main_rows = table[(table["model"] == "trained") & (table["control"] == "none")]
@@ -129,7 +126,7 @@ def probed(
             model, tokenizer, dataset, probes=probes, progress=lambda _: bar.update()
         )
 
-    def table_of(**options: Any) -> pd.DataFrame:
+    def table_of(probes: Any, **options: Any) -> pd.DataFrame:
         with tqdm(desc=f"{name}: probing", unit="fit", disable=None) as bar:
 
             def progress(done: int, of: int) -> None:
@@ -140,24 +137,36 @@ def probed(
                 states,
                 probes=probes,
                 layers=config.layers or None,
-                seed=config.seed,
                 n_jobs=config.jobs,
                 progress=progress,
-                **options,
+                **{"seed": config.seed} | options,
             )
 
-    table = table_of(C=PAPER_C if paper else None, standardize=not paper).assign(control="none")
+    table = table_of(probes, C=PAPER_C if paper else None, standardize=not paper)
+    table = table.assign(control="none")
     if name != "trained":
         return table, None
     tables, plane = [table], None
     if config.controls:
-        # The C of a shuffled task means nothing: fixed, so that the control is cheap.
-        tables.append(table_of(C=0.01, shuffled=True).assign(control="shuffled labels"))
+        tables.append(shuffled(table_of, probes).assign(control="shuffled labels"))
     if "reader" in probes and "test" in states:
         best = chosen_layers(table[table["probe"] == "reader"])
         roles = token_roles(tokenizer, dataset["test"].select(states["test"].drawn))
         plane = token_plane(states, "test", int(best["layer"].iloc[0]), roles, seed=config.seed)
     return pd.concat(tables, ignore_index=True), plane
+
+
+def shuffled(table_of: Any, probes: Any) -> "pd.DataFrame":
+    """Means over draws of the labels; a location has no label that could be shuffled.
+
+    The C of a shuffled task means nothing: fixed, so that the control is cheap.
+    """
+    import pandas as pd
+
+    asked = [probe for probe in probes if probe != "location"]
+    draws = [table_of(asked, C=0.01, shuffled=True, seed=seed) for seed in range(N_SHUFFLES)]
+    keys = ["probe", "layer", "split"]
+    return pd.concat(draws).groupby(keys, sort=False).mean().reset_index()
 
 
 def table_text(table: "pd.DataFrame") -> str:

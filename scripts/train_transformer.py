@@ -50,6 +50,8 @@ class Config:
     """Of AdamW, decaying linearly."""
     validation: bool = False
     """For making choices: train on four fifths of the training split, judge on the last alone."""
+    snapshots: bool = False
+    """Also keep weights from 24 steps of the training, in OUTPUT/snapshots."""
     output: Path = Path("results/transformer")
     """Folder for the checkpoint and metrics.json."""
     overwrite: bool = False
@@ -70,6 +72,7 @@ def settings_of(config: Config) -> dict[str, Any]:
         "swap": config.swap,
         "learning_rate": config.learning_rate,
         "validation": config.validation,
+        "snapshots": config.snapshots,
         "spec": config.spec,
         "spec_sha256": read_spec(config.spec).sha256,
     }
@@ -88,7 +91,7 @@ def main(config: Config) -> None:
     checkpoints = checkpoint_folder(config.output, settings, first_process)
 
     from probing.evaluation import evaluate
-    from probing.training import one_thread
+    from probing.training import SNAPSHOTS, one_thread
 
     try:
         model, tokenizer, dataset = trained(config, checkpoints, quiet=not first_process)
@@ -107,6 +110,8 @@ def main(config: Config) -> None:
         tokenizer.save_pretrained(folder)
         write_json(folder / "metrics.json", metrics)
         table.to_parquet(folder / "metrics.parquet", index=False)
+        if config.snapshots:
+            shutil.copytree(checkpoints / SNAPSHOTS, folder / SNAPSHOTS)
     shutil.rmtree(checkpoints, ignore_errors=True)
     print(table_text(table))
     print(f"trained and evaluated in {seconds:.0f} s; written to {config.output}")
@@ -159,10 +164,11 @@ def trained(config: Config, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any
         learning_rate=config.learning_rate,
         augmentation=PLAIN if config.plain else Augmentation(),
     )
+    options: dict[str, Any] = {"snapshots": config.snapshots, "quiet": quiet}
     if config.embeddings == "scratch":
         tokenizer = build_tokenizer(texts)
         model = build_model(tokenizer, config.preset, list(spec.lexicon.labels), config.seed)
-        train(model, tokenizer, texts, labels, training, checkpoints, quiet=quiet)
+        train(model, tokenizer, texts, labels, training, checkpoints, **options)
         return model, tokenizer, dataset
     if config.embeddings == "corpus":
         held_out = spec.lexicon.slots["ADJECTIVE"].words["held_out"] if config.swap else ()
@@ -181,7 +187,7 @@ def trained(config: Config, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any
     model = build_model(tokenizer, config.preset, list(spec.lexicon.labels), config.seed)
     set_vectors(model, torch.as_tensor(vectors, dtype=torch.float32))
     with input_noise(model, std=0.05, seed=config.seed):
-        train(model, tokenizer, texts, labels, training, checkpoints, quiet=quiet)
+        train(model, tokenizer, texts, labels, training, checkpoints, **options)
     return model, tokenizer, dataset
 
 

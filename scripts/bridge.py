@@ -1,0 +1,206 @@
+"""The bridge: k* and v* inside the Transformer, next to the idealised model, with causal tests.
+
+Directions in the weights of every head beside those of linear probes; the paper's predictor on real
+states; theory beside practice at the start and end of training and in between; and what happens
+when directions are erased, reflected or steered. Makes the models that are not there yet.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import train_transformer
+from code_version import code_sha256
+from command_line import run
+from run_directory import check_output, ensure, run_directory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SPLITS = ("test", "ood_structure")  # new adjectives are unknown to models from scratch
+
+
+@dataclass(frozen=True)
+class Config:
+    output: Path = Path("results/bridge")
+    """Folder for tables and figures."""
+    models: Path = Path("results/models")
+    """Folder for the trained Transformers."""
+    seeds: int = 5
+    """Training seeds of the 1-layer model, 0, 1, ...; the 2-layer model has two at most."""
+    sentences: int = 480
+    """How many of the training split the directions come from, and of the others at most."""
+    minilm: bool = True
+    """Also look into MiniLM."""
+    overwrite: bool = False
+    """Replace an earlier result."""
+
+
+def settings_of(config: Config) -> dict[str, Any]:
+    return {
+        "code_sha256": code_sha256(__file__),
+        "models": [train_transformer.settings_of(one) for one in transformers(config).values()],
+        "sentences": config.sentences,
+        "minilm": config.minilm,
+    }
+
+
+def transformers(config: Config) -> dict[str, train_transformer.Config]:
+    found = {f"tiny-{seed}": {"seed": seed, "snapshots": True} for seed in range(config.seeds)} | {
+        f"small-{seed}": {"seed": seed, "preset": "small"} for seed in range(min(2, config.seeds))
+    }
+    return {
+        name: train_transformer.Config(output=config.models / name, **options)
+        for name, options in found.items()
+    }
+
+
+def main(config: Config) -> None:
+    check_output(config.output, overwrite=config.overwrite)
+    if config.seeds < 1 or config.sentences < 48:
+        raise ValueError("--seeds must be at least 1 and --sentences at least 48")
+    for one in transformers(config).values():
+        ensure(train_transformer, one)
+
+    import pandas as pd
+
+    from probing.bridge import order_of_learning, start_and_end, theory_curves
+    from probing.bridge_figures import plot_causal, plot_learning
+
+    tables = practice(config)
+    theory = theory_curves()
+    both = {"Transformer": (tables["learning"], "seed"), "theory (PGD)": (theory, "run")}
+    comparison = pd.concat(
+        [start_and_end(table, by).assign(model=name) for name, (table, by) in both.items()]
+    )
+    order = pd.concat(
+        [order_of_learning(table, by).assign(model=name) for name, (table, by) in both.items()]
+    )
+    tables |= {"theory": theory, "theory_practice": comparison, "order": order}
+    figures = {
+        "learning": plot_learning(tables["learning"], theory),
+        "causal": plot_causal(tables["causal"]),
+    }
+    with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
+        for name, table in tables.items():
+            table.to_parquet(folder / f"{name}.parquet", index=False)
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.png")
+            figure.savefig(folder / f"{name}.pdf")
+    report(tables)
+    print(f"written to {config.output}")
+
+
+def practice(config: Config) -> "dict[str, pd.DataFrame]":
+    """Everything measured on Transformers: directions, idealised, learning and causal."""
+    import pandas as pd
+    from tqdm import tqdm
+    from transformers.utils import logging
+
+    from data_gen import build_dataset
+    from probing.pretrained import load_model
+    from probing.training import one_thread
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    dataset = build_dataset()
+    parts: dict[str, list[Any]] = {name: [] for name in ("directions", "idealised", "causal")}
+    parts["learning"] = []
+    names = [*transformers(config), *(["minilm"] if config.minilm else [])]
+    for name in tqdm(names, desc="looking into models", unit="model", disable=None):
+        kind, _, seed = name.partition("-")
+        if kind == "minilm":
+            found = look_into(*load_model("minilm"), dataset, config, kind)
+        else:
+            folder = config.models / name
+            with one_thread():
+                model, tokenizer = load_model(str(folder), classifier=True)
+                found = look_into(model, tokenizer, dataset, config, kind, folder)
+        for key, table in found.items():
+            parts[key].append(table.assign(seed=int(seed or 0)))
+    return {name: pd.concat(several, ignore_index=True) for name, several in parts.items()}
+
+
+def look_into(
+    model: Any, tokenizer: Any, dataset: Any, config: Config, kind: str, folder: Path | None = None
+) -> "dict[str, pd.DataFrame]":
+    import pandas as pd
+
+    from probing.batch import prepare, run_batch
+    from probing.causal import Bench, causal_table
+    from probing.directions import directions_table, mean_readout
+    from probing.evaluation import draw_by_word
+    from probing.idealised import idealised_table
+    from probing.learning import learning_curve
+    from probing.pretrained import untrained_like
+
+    batches = {
+        name: prepare(
+            tokenizer, dataset[name].select(draw_by_word(dataset[name], config.sentences))
+        )
+        for name in ("train", *SPLITS)
+    }
+    train, untrained = batches["train"], untrained_like(model)
+    readout = mean_readout(model, train) if kind == "minilm" else None
+    control = mean_readout(untrained, train) if kind == "minilm" else None
+    found = {
+        "directions": pd.concat(
+            [
+                directions_table(model, train, readout=readout).assign(trained=True),
+                directions_table(untrained, train, readout=control).assign(trained=False),
+            ]
+        )
+    }
+    # MiniLM's layers 0, 3 and 6 only, and its test split: enough to see where an edit is too late.
+    layers = [0, 3, 6] if kind == "minilm" else None
+    splits = ("test",) if kind == "minilm" else SPLITS
+    found["causal"] = pd.concat(
+        causal_table(Bench(model, train, batches[split], readout), layers=layers).assign(
+            split=split
+        )
+        for split in splits
+    )
+    if kind == "tiny" and folder is not None:
+        runs = {name: (run_batch(model, batch), batch) for name, batch in batches.items()}
+        tests = {name: runs[name] for name in SPLITS}
+        found["idealised"] = idealised_table(runs["train"], tests)
+        curve = learning_curve(model, folder / "snapshots", train, batches["test"])
+        curve["relative_error"] = curve["error"] / 0.5  # of guessing
+        found["learning"] = curve
+    return {name: table.assign(model=kind) for name, table in found.items()}
+
+
+def report(tables: "dict[str, pd.DataFrame]") -> None:
+    directions = tables["directions"]
+    strongest = (
+        directions.sort_values("attention_mass").groupby(["model", "trained", "seed"]).last()
+    )
+    columns = ["kappa", "nu", "kappa_null_95", "nu_null_95", "attention_mass"]
+    print("cosines of weights and probes, of the head with most attention (mean over seeds)")
+    print(strongest.groupby(["model", "trained"])[columns].mean().round(3).to_string())
+    print("the paper's predictor on the embeddings of the 1-layer model, test split")
+    ideal = tables["idealised"].query("split == 'test'")
+    keys = ["gate", "source"]
+    print(ideal.groupby(keys)[["accuracy", "attention_mass"]].mean().round(3).to_string())
+    print("theory beside practice: median [95% range]")
+    table = tables["theory_practice"]
+    texts = [
+        f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+        for middle, low, high in table[["median", "low", "high"]].to_numpy()
+    ]
+    table = table.assign(text=texts)
+    wide = table.pivot_table(
+        index="quantity", columns=["model", "when"], values="text", aggfunc="first", sort=False
+    )
+    print(wide.to_string())
+    print("share of the training after which v and k stay aligned (median)")
+    print(tables["order"].groupby("model")[["v", "k"]].median().round(3).to_string())
+    print("causal tests on the 1-layer model, test split, embeddings (mean over seeds)")
+    causal = tables["causal"].query("model == 'tiny' and split == 'test' and layer == 0")
+    causal = causal[(causal["test"] != "steer") | causal["dose"].isin([1.0])]
+    shown = causal.groupby(["test", "edit", "site"], sort=False)
+    print(shown[["accuracy", "flips", "attention_mass"]].mean().round(3).to_string())
+
+
+if __name__ == "__main__":
+    run(main, Config, __doc__)
