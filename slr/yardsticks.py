@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from slr.overlaps import ALIGNED
 from slr.risk import excess_risk
-from slr.task import FloatArray, Task
+from slr.task import FloatArray, Task, Truth
 
 MAX_TOKENS = 2_000_000  # drawn at a time
 
@@ -48,10 +48,21 @@ def _bayes_losses(task: Task, n: int, rng: np.random.Generator) -> FloatArray:
     along_k[:, 0] = task.signal + task.gamma * along_k[:, 0]
     along_v[:, 0] *= task.gamma
     rest[:, 0] *= task.gamma**2
-    precision = 1 / task.gamma**2
-    squared_norm = along_k**2 + along_v**2 + rest
-    p = softmax(precision * task.signal * along_k - (precision - 1) / 2 * squared_norm, axis=1)
+    p = bayes_weights(along_k, along_k**2 + along_v**2 + rest, task)
     return np.asarray((along_v[:, 0] - np.sum(p * along_v, axis=1)) ** 2)
+
+
+def bayes_weights(along_k: FloatArray, squared_norm: FloatArray, task: Task) -> FloatArray:
+    """P(J0 = l | X) from X_l.k* and |X_l|^2, all of shape (n, L)."""
+    precision = 1 / task.gamma**2
+    logits = precision * task.signal * along_k - (precision - 1) / 2 * squared_norm
+    return np.asarray(softmax(logits, axis=1))
+
+
+def bayes_predict(X: FloatArray, truth: Truth, task: Task) -> FloatArray:
+    """E[Y|X], shape (n,) for X of shape (n, L, d)."""
+    p = bayes_weights(X @ truth.k_star, np.sum(X**2, axis=2), task)
+    return np.asarray(np.sum(p * (X @ truth.v_star), axis=1))
 
 
 def oracle_excess_risk(task: Task, lam: Any) -> Any:
