@@ -80,3 +80,90 @@ def best_rows(task: Any, n_samples: int, rng: Any) -> list[dict[str, Any]]:
         at = {"lam": found.lam, "threshold": found.threshold, "scale": found.scale}
         rows.append(setting | {"attention": label} | risk | {"mass": found.mass} | at)
     return rows
+
+
+def conditional_mean(config: "Config", name: str) -> Result:
+    """Error of softmax and kernel attention against L, and of what was learned at one length."""
+    import numpy as np
+    import pandas as pd
+
+    from slr.conditional_mean import LatentTask, fit_slope
+    from slr.learned_attention import learn_attention
+    from slr.population_figures import plot_conditional_mean
+
+    task = LatentTask()
+    lengths = [8, 16] if config.smoke else [8, 16, 32, 64, 128, 256, 512]
+    learned_at = [8] if config.smoke else [8, 32, 128]
+    n_contexts = 10 if config.smoke else 400 if config.full else 80
+    n_steps = 5 if config.smoke else 1500 if config.full else 300
+    learn_rng, test_rng, boot_rng = np.random.default_rng(config.seed).spawn(3)
+    learned = {}
+    with progress_bar("learning", len(learned_at) * n_steps) as progress:
+        for L, rng in zip(learned_at, learn_rng.spawn(len(learned_at)), strict=True):
+            learned[L] = learn_attention(task, L, rng, n_steps=n_steps, progress=progress)
+    with progress_bar("testing", len(lengths)) as progress:
+        errors: dict[tuple[str, int], Any] = {}
+        for L in lengths:
+            errors |= errors_at(task, L, n_contexts, learned, test_rng)
+            progress(1)
+    fitted = lengths[len(lengths) // 3 :]  # the first lengths are too short to tell f_z from 0
+    slopes = {
+        label: fit_slope(fitted, [errors[label, L] for L in fitted], boot_rng)
+        for label in ("softmax, best", "kernel")
+    }
+    rows = [
+        {"attention": label, "L": L, "error": x.mean(), "stderr": x.std(ddof=1) / len(x) ** 0.5}
+        for (label, L), x in errors.items()
+    ]
+    found = [
+        {"L": L, "beta": np.trace(x.metric) / task.d_key, "precision": x.precision}
+        | {"ridge": x.ridge}
+        for L, x in learned.items()
+    ]
+    tables = {"errors": pd.DataFrame(rows), "learned": pd.DataFrame(found)}
+    tables["slopes"] = pd.DataFrame([{"attention": key} | s._asdict() for key, s in slopes.items()])
+    few = "" if config.full else " (400 and 1500 with --full)"
+    caption = (
+        rf"keys on the sphere of $R^{task.d_key}$, noise {task.noise_std:g}; "
+        f"{n_contexts} latents a length, {n_steps} steps of learning{few}; bars: 2 standard errors"
+    )
+    figure = plot_conditional_mean(tables["errors"], learned_at, slopes, fitted, caption)
+    lines = [
+        f"{label}: slope {s.value:.2f} [{s.low:.2f}, {s.high:.2f}] for L >= {fitted[0]}"
+        for label, s in slopes.items()
+    ]
+    ends = [row for row in rows if row["L"] == lengths[-1]]
+    lines += [
+        f"L = {r['L']}, {r['attention']}: {r['error']:.4f} +- {r['stderr']:.4f}" for r in ends
+    ]
+    lines += [
+        f"learned at {r['L']}: beta {r['beta']:.1f}, precision {r['precision']:.2f} (true "
+        f"{task.precision:g}), ridge {r['ridge']:.3f} (noise^2 {task.noise_std**2:g})"
+        for r in found
+    ]
+    return Result(tables, {name: figure}, lines)
+
+
+def errors_at(
+    task: Any, L: int, n_contexts: int, learned: dict[int, Any], rng: Any
+) -> dict[tuple[str, int], Any]:
+    """Errors by context of each attention at length L: those best there, and learned ones."""
+    import numpy as np
+
+    from slr import conditional_mean as c
+
+    tuning = c.sample_contexts(task, 2 * n_contexts, L, 16, rng)
+    beta = c.best_beta(tuning, np.geomspace(1, 300, 30))
+    settings: dict[str, tuple[Any, ...]] = {
+        "softmax, best": (beta,),
+        "kernel": (task.precision, task.noise_std**2),
+    }
+    for at, x in learned.items():
+        settings[f"softmax, learned at {at}"] = (x.metric,)
+        settings[f"kernel, learned at {at}"] = (x.precision, x.ridge)
+    contexts = c.sample_contexts(task, n_contexts, L, 32, rng)
+    kinds: dict[str, Any] = {"softmax": c.softmax_attention, "kernel": c.kernel_attention}
+    return {
+        (label, L): c.squared_errors(kinds[label.split(",")[0]](contexts, *values), contexts)
+        for label, values in settings.items()
+    }

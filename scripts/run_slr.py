@@ -4,7 +4,8 @@ NAME is one of the paper's experiments (pgd-schedule, pgd-manifold, sgd-schedule
 pgd-small-lambda), or portrait (the flow on the manifold), yardsticks (Bayes, oracle, linear, zero
 against d and L), scaling (steps to align for d up to 10^12), success (share of successful runs over
 lam and its decay), layer (a whole attention layer, and what it does without its parts),
-activations (the best risk of each attention against Bayes);
+activations (the best risk of each attention against Bayes), conditional-mean (attention as
+an estimate of E[value | key]: error against L);
 paper (the paper's five) or all. Each writes a folder: tables (parquet), its settings and figures.
 """
 
@@ -17,7 +18,7 @@ import tyro
 from code_version import code_sha256
 from command_line import run
 from layer_studies import layer
-from population_studies import activations
+from population_studies import activations, conditional_mean
 from run_directory import CONFIG, check_output, is_current, run_directory
 from study import Result, progress_bar
 
@@ -280,6 +281,7 @@ STUDIES: dict[str, Callable[[Config, str], Result]] = {
     "success": success,
     "layer": layer,
     "activations": activations,
+    "conditional-mean": conditional_mean,
 }
 
 if __name__ == "__main__":

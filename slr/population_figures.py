@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slr.figures import COLOURS, GREY, journal_style, panels
+from slr.figures import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    journal_style,
+    panels,
+)
 
 MARKERS = "osD^vP*X"
 
@@ -52,3 +65,53 @@ def plot_activations(table: Any, attentions: Iterable[str], caption: str) -> Fig
             ax.set_xticks([], minor=True)
         figure.suptitle(caption, fontsize=8)
         return figure
+
+
+def plot_conditional_mean(
+    table: Any,
+    learned_at: Sequence[int],
+    slopes: Mapping[str, Any],
+    fitted: Sequence[int],
+    caption: str,
+) -> Figure:
+    """Error against L on log axes with fitted slopes; and of attention learned at one length.
+
+    ``table`` has attention, L, error and stderr; ``slopes`` of the two attentions that are
+    best at each length, fitted to the lengths ``fitted``.
+    """
+    with journal_style():
+        figure, (best, softmax, kernel) = panels(1, 3, (10.0, 3.6))
+        for (label, slope), colour, marker in zip(slopes.items(), (BLUE, GREEN), "os", strict=True):
+            words = f"{label}\nslope {slope.value:.2f} [{slope.low:.2f}, {slope.high:.2f}]"
+            _draw_errors(best, table, label, colour, marker, words, ls="")
+            rows = table[(table["attention"] == label) & table["L"].isin(fitted)]
+            x = np.log(rows["L"].to_numpy(float))
+            height = np.log(rows["error"].to_numpy(float)).mean()
+            line = np.exp(height + slope.value * (x - x.mean()))
+            best.plot(np.exp(x), line, color=colour, lw=1.0)
+        best.set_title("best at each $L$")
+        kinds = ((softmax, "softmax", "softmax, best"), (kernel, "kernel", "kernel"))
+        for ax, kind, reference in kinds:
+            for at, colour, marker in zip(learned_at, (ORANGE, RED, PURPLE), "^vD", strict=False):
+                label = f"{kind}, learned at {at}"
+                _draw_errors(ax, table, label, colour, marker, f"learned at $L={at}$", ls="-")
+            words = "best at each $L$" if kind == "softmax" else "true kernel and noise"
+            _draw_errors(ax, table, reference, BLACK, "", words, ls=":")
+            ax.set_title(f"{kind} attention, learned at one $L$")
+        bottom = table["error"].min() / 2
+        for ax in (best, softmax, kernel):
+            ax.set(xscale="log", yscale="log", xlabel="number of tokens $L$", ylim=(bottom, None))
+            ax.legend(loc="lower left", fontsize=7)
+        best.set_ylabel("squared error of $E[$value$|$key$, z]$")
+        figure.suptitle(caption, fontsize=8)
+        return figure
+
+
+def _draw_errors(
+    ax: Axes, table: Any, name: str, colour: str, marker: str, label: str, *, ls: str
+) -> None:
+    rows = table[table["attention"] == name].sort_values("L")
+    ax.errorbar(
+        rows["L"], rows["error"], 2 * rows["stderr"], color=colour, marker=marker, ls=ls, ms=4,
+        lw=1.2, label=label,
+    )  # fmt: skip
