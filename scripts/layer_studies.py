@@ -63,6 +63,79 @@ def layer(config: "Config", name: str) -> Result:
     return Result(tables, {name: figure}, lines)
 
 
+def locations(config: "Config", name: str) -> Result:
+    """R informative tokens: the best attentions, Bayes, and a trained layer, against R."""
+    import numpy as np
+    import pandas as pd
+
+    from slr.layer_training import LayerTraining, train_layers
+    from slr.population_figures import plot_locations
+    from slr.task import Task
+
+    task = Task(d=config.d or 40, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
+    n_samples = 500 if config.smoke else 50_000
+    runs, n_steps = (1, 5) if config.smoke else (FULL_RUNS, 4000) if config.full else (3, 800)
+    runs, n_steps = config.runs or runs, config.steps or n_steps
+    numbers = [1, 2] if config.smoke else list(range(1, task.L + 1))
+    rows = []
+    with progress_bar("best attentions", len(numbers)) as progress:
+        for R, rng in zip(
+            numbers, np.random.default_rng(config.seed).spawn(len(numbers)), strict=True
+        ):
+            rows += location_rows(task, R, n_samples, rng)
+            progress(1)
+    training = LayerTraining(task, optimiser="adam", step_size=1e-3, n_steps=n_steps)
+    training = replace(
+        training, log_every=n_steps, seed=config.seed, n_test=200 if config.smoke else 2000
+    )
+    trained = [R for R in numbers if R in (1, 2, 3, 5, 8)]
+    with progress_bar("layers", len(trained) * runs * n_steps) as progress:
+        for R in trained:
+            found = train_layers(replace(training, n_informative=R), range(runs), progress)
+            risk = found.excess_risk[:, -1] * R / task.gamma**2
+            low, middle, high = np.percentile(risk, [2.5, 50, 97.5])
+            row = {"attention": "layer", "n_informative": R, "relative_risk": middle}
+            rows.append(row | {"low": low, "high": high, "mass": found.mass[:, -1].mean()})
+    table = pd.DataFrame(rows)
+    few = "" if config.full else f" ({FULL_RUNS} and 4000 with --full)"
+    caption = (
+        f"{task_in_words(task)}, $Y$ the mean of $R$ values; attentions at their best, 2 standard"
+        f" errors\nlayer: Adam, {runs} runs, {n_steps} steps{few}, median and 95% interval"
+    )
+    lines = [
+        f"R = {R}: "
+        + ", ".join(
+            f"{r.attention} {r.relative_risk:.4f}"
+            + ("" if np.isnan(r.mass) else f" (mass {r.mass:.2f})")
+            for r in table[table["n_informative"] == R].itertuples()
+        )
+        for R in trained
+    ]
+    return Result({"locations": table}, {name: plot_locations(table, caption)}, lines)
+
+
+def location_rows(task: Any, R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
+    """Excess risks over that of the zero predictor, gamma^2/R."""
+    from slr.activations import best_attention
+    from slr.locations import bayes_excess_risk_of_several
+
+    zero = task.gamma**2 / R
+    found = {"bayes": (bayes_excess_risk_of_several(task, R, n_samples, rng), math.nan)}
+    for name in ("softmax", "sigmoid, threshold", "erf", "uniform"):
+        activation: Any = name.split(",")[0]
+        options: dict[str, Any] = {"fit_threshold": "threshold" in name, "n_informative": R}
+        best = best_attention(activation, task, n_samples, rng, **options)
+        found[name] = (best.excess_risk, best.mass)
+    return [
+        {"attention": name, "n_informative": R, "relative_risk": risk.value / zero, "mass": mass}
+        | {
+            "low": (risk.value - 2 * risk.stderr) / zero,
+            "high": (risk.value + 2 * risk.stderr) / zero,
+        }
+        for name, (risk, mass) in found.items()
+    ]
+
+
 def task_yardsticks(task: Any, config: "Config") -> dict[str, float]:
     """Excess risks to compare with: zero, best linear, erf oracle at its best lam, Bayes."""
     import numpy as np

@@ -28,7 +28,7 @@ def activations(config: "Config", name: str) -> Result:
     from slr.population_figures import plot_activations
     from slr.task import Task
 
-    n_samples = 500 if config.smoke else 200_000 if config.full else 20_000
+    n_samples = 500 if config.smoke else 500_000 if config.full else 50_000
     points = 2 if config.smoke else 9  # odd: gamma = 1 is one of them
     base = Task(d=20, L=10, gamma=1.0)
     axes: dict[str, list[Any]] = {
@@ -167,3 +167,59 @@ def errors_at(
         (label, L): c.squared_errors(kinds[label.split(",")[0]](contexts, *values), contexts)
         for label, values in settings.items()
     }
+
+
+def noise_length(config: "Config", name: str) -> Result:
+    """PGD and SGD from the sphere over noise, L and gamma: where they end, and how soon."""
+    import numpy as np
+    import pandas as pd
+
+    from slr.experiments import EXPERIMENTS, run_experiment
+    from slr.population_figures import plot_noise_length
+    from slr.scaling import ALIGNMENT
+
+    # The paper's SGD with steps four times as large, and so a schedule four times as fast.
+    base = EXPERIMENTS["sgd-schedule"]
+    base = replace(base, step_size=4 * base.step_size, lam_decay=4 * base.lam_decay)
+    n_steps = config.steps or (200 if config.smoke else base.n_steps // 4)
+    runs = config.runs or (2 if config.smoke else 30 if config.full else 6)
+    base = replace(base, runs=runs, seed=config.seed, n_steps=n_steps, log_every=n_steps // 100)
+    gammas = [0.5, 1.0] if config.smoke else [0.5, float(np.sqrt(0.5)), 1.0]
+    lengths = [5] if config.smoke else [5, 10, 20, 40]
+    noises: list[float | None] = [None, 0.0] if config.smoke else [None, 0.0, 0.3, 1.0, 3.0]
+    cells = [(gamma, L, noise) for gamma in gammas for L in lengths for noise in noises]
+    tokens = sum(L for _, L, noise in cells if noise is not None) * runs * n_steps
+    rows = []
+    with progress_bar(name, tokens) as progress:
+        for gamma, L, noise in cells:
+            task = replace(base.task, gamma=gamma, L=L, noise_std=noise or 0.0)
+            cell = replace(base, task=task)
+            if noise is None:  # PGD sees the risk itself, from which noise is only a constant off
+                found = run_experiment(replace(cell, batch_size=None))
+            else:
+                found = run_experiment(cell, lambda n, L=L: progress(n * L))  # type: ignore[misc]
+            setting = {"gamma": gamma, "L": L, "noise": "PGD" if noise is None else f"{noise:g}"}
+            risk = np.percentile(found.excess_risk[:, -1], [2.5, 50, 97.5])
+            reached = found.steps_to_align(ALIGNMENT)
+            reached = reached[found.aligned(ALIGNMENT)]
+            steps = np.percentile(reached, [2.5, 50, 97.5]) if len(reached) else [np.nan] * 3
+            ends = dict(
+                zip(("excess_risk_low", "excess_risk", "excess_risk_high"), risk, strict=True)
+            )
+            ends |= dict(zip(("steps_low", "steps", "steps_high"), steps, strict=True))
+            rows.append(setting | {"runs": runs, "share": len(reached) / runs} | ends)
+    table = pd.DataFrame(rows)
+    few = "" if config.full else " (30 with --full)"
+    caption = (
+        rf"$d={base.task.d}$, batch {base.batch_size}, step size {base.step_size:g}, "
+        rf"{n_steps} steps, {runs} runs{few}: median and 95% interval"
+        "\n"
+        rf"aligned: $|\kappa|, |\nu| > {ALIGNMENT}$; dotted: the zero predictor; x: no run aligns"
+    )
+    middle = table[table["gamma"] == gammas[len(gammas) // 2]]
+    lines = [
+        f"gamma = {r.gamma:.2g}, L = {r.L}, {'' if r.noise == 'PGD' else 'SGD, noise '}{r.noise}: "
+        f"excess risk {r.excess_risk:.4f}, {r.share:.0%} aligned, {r.steps:.0f} steps"
+        for r in middle.itertuples()
+    ]
+    return Result({"noise_length": table}, {name: plot_noise_length(table, caption)}, lines)

@@ -5,7 +5,8 @@ pgd-small-lambda), or portrait (the flow on the manifold), yardsticks (Bayes, or
 against d and L), scaling (steps to align for d up to 10^12), success (share of successful runs over
 lam and its decay), layer (a whole attention layer, and what it does without its parts),
 activations (the best risk of each attention against Bayes), conditional-mean (attention as
-an estimate of E[value | key]: error against L);
+an estimate of E[value | key]: error against L), locations (several informative tokens),
+noise-length (training over label noise, L and gamma);
 paper (the paper's five) or all. Each writes a folder: tables (parquet), its settings and figures.
 """
 
@@ -17,8 +18,8 @@ from typing import Annotated, Any
 import tyro
 from code_version import code_sha256
 from command_line import run
-from layer_studies import layer
-from population_studies import activations, conditional_mean
+from layer_studies import layer, locations
+from population_studies import activations, conditional_mean, noise_length
 from run_directory import CONFIG, check_output, is_current, run_directory
 from study import Result, progress_bar
 
@@ -282,6 +283,8 @@ STUDIES: dict[str, Callable[[Config, str], Result]] = {
     "layer": layer,
     "activations": activations,
     "conditional-mean": conditional_mean,
+    "locations": locations,
+    "noise-length": noise_length,
 }
 
 if __name__ == "__main__":

@@ -1,21 +1,26 @@
 """Which attention reaches Bayes: simulation against closed forms, and softmax against Bayes."""
 
+import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from slr import (
+    EXPERIMENTS,
     Task,
     bayes_excess_risk,
     best_oracle_lam,
     oracle_excess_risk,
     predict,
+    run_experiment,
     sample_batch,
     sample_truth,
 )
 from slr.activations import Activation, best_attention, sample_scores
+from slr.locations import bayes_excess_risk_of_several, inclusion_probabilities
 from slr.yardsticks import bayes_predict, bayes_weights
 
 
@@ -107,3 +112,67 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> Non
     usual: dict[str, Any] = {"activation": "erf", "n_samples": 100, "rng": np.random.default_rng(0)}
     with pytest.raises(ValueError, match=message):
         best_attention(task=Task(d=9, L=5, gamma=1.0), **(usual | options))
+
+
+# ---- several locations
+
+
+def test_inclusion_probabilities_are_sums_over_sets() -> None:
+    logits = 2 * np.random.default_rng(0).standard_normal((5, 6))
+    for size in (1, 2, 3, 6):
+        sets = [list(s) for s in itertools.combinations(range(6), size)]
+        weights = np.array([np.exp(logits[:, s].sum(axis=1)) for s in sets])  # (sets, n)
+        expected = np.zeros((5, 6))
+        for s, weight in zip(sets, weights / weights.sum(axis=0), strict=True):
+            expected[:, s] += weight[:, None]
+        found = inclusion_probabilities(logits, size)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+        np.testing.assert_allclose(found.sum(axis=1), size)
+    far = inclusion_probabilities(1000 * logits, 2)  # beyond the range of exp
+    assert np.isfinite(far).all()
+
+
+def test_one_location_is_the_case_of_the_paper() -> None:
+    task = Task(d=6, L=5, gamma=0.8)
+    several = bayes_excess_risk_of_several(task, 1, 20_000, np.random.default_rng(0))
+    one = bayes_excess_risk(task, 20_000, np.random.default_rng(0))
+    assert several.value == pytest.approx(one.value, rel=1e-9)
+
+
+def test_when_all_tokens_matter_uniform_attention_is_exact() -> None:
+    task, rng = Task(d=6, L=4, gamma=0.8), np.random.default_rng(0)
+    uniform = best_attention("uniform", task, 1000, rng, n_informative=4)
+    assert uniform.excess_risk.value == pytest.approx(0, abs=1e-12)
+    assert uniform.mass == pytest.approx(1)
+    bayes = bayes_excess_risk_of_several(task, 4, 1000, rng)
+    assert bayes.value == pytest.approx(0, abs=1e-12)
+
+
+def test_no_attention_beats_bayes_with_several_locations() -> None:
+    task, rng = Task(d=12, L=6, gamma=1.0), np.random.default_rng(0)
+    bayes = bayes_excess_risk_of_several(task, 2, 50_000, rng)
+    risks = {}
+    for activation, fit_threshold in (("softmax", False), ("sigmoid", True), ("erf", False)):
+        found = best_attention(
+            activation,  # type: ignore[arg-type]
+            task,
+            50_000,
+            rng,
+            fit_threshold=fit_threshold,
+            n_informative=2,
+        )
+        assert found.excess_risk.value > bayes.value - 4 * math.hypot(
+            bayes.stderr, found.excess_risk.stderr
+        )
+        risks[activation] = found.excess_risk.value
+    assert risks["softmax"] < risks["erf"]
+
+
+def test_the_noise_of_labels_does_not_move_pgd_and_does_move_sgd() -> None:
+    quiet = replace(EXPERIMENTS["sgd-schedule"], runs=2, n_steps=200, log_every=200)
+    loud = replace(quiet, task=replace(quiet.task, noise_std=3.0))
+    for batch_size, same in ((None, True), (5, False)):
+        ends = [
+            run_experiment(replace(one, batch_size=batch_size)).final.kappa for one in (quiet, loud)
+        ]
+        assert (ends[0] == ends[1]).all() == same
