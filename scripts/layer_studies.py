@@ -76,7 +76,7 @@ def locations(config: "Config", name: str) -> Result:
     n_samples = 500 if config.smoke else 50_000
     runs, n_steps = (1, 5) if config.smoke else (FULL_RUNS, 4000) if config.full else (3, 800)
     runs, n_steps = config.runs or runs, config.steps or n_steps
-    numbers = [1, 2] if config.smoke else list(range(1, task.L + 1))
+    numbers = [1, 2] if config.smoke else list(range(1, task.L))
     rows = []
     with progress_bar("best attentions", len(numbers)) as progress:
         for R, rng in zip(

@@ -177,13 +177,16 @@ def noise_length(config: "Config", name: str) -> Result:
     from slr.experiments import EXPERIMENTS, run_experiment
     from slr.population_figures import plot_noise_length
     from slr.scaling import ALIGNMENT
+    from slr.yardsticks import oracle_excess_risk
 
     # The paper's SGD with steps four times as large, and so a schedule four times as fast.
     base = EXPERIMENTS["sgd-schedule"]
     base = replace(base, step_size=4 * base.step_size, lam_decay=4 * base.lam_decay)
     n_steps = config.steps or (200 if config.smoke else base.n_steps // 4)
     runs = config.runs or (2 if config.smoke else 30 if config.full else 6)
-    base = replace(base, runs=runs, seed=config.seed, n_steps=n_steps, log_every=n_steps // 100)
+    base = replace(
+        base, runs=runs, seed=config.seed, n_steps=n_steps, log_every=max(1, n_steps // 100)
+    )
     gammas = [0.5, 1.0] if config.smoke else [0.5, float(np.sqrt(0.5)), 1.0]
     lengths = [5] if config.smoke else [5, 10, 20, 40]
     noises: list[float | None] = [None, 0.0] if config.smoke else [None, 0.0, 0.3, 1.0, 3.0]
@@ -207,14 +210,17 @@ def noise_length(config: "Config", name: str) -> Result:
                 zip(("excess_risk_low", "excess_risk", "excess_risk_high"), risk, strict=True)
             )
             ends |= dict(zip(("steps_low", "steps", "steps_high"), steps, strict=True))
-            rows.append(setting | {"runs": runs, "share": len(reached) / runs} | ends)
+            oracle = float(oracle_excess_risk(task, found.lam[0, -1]))
+            share = {"runs": runs, "share": len(reached) / runs, "oracle": oracle}
+            rows.append(setting | share | ends)
     table = pd.DataFrame(rows)
     few = "" if config.full else " (30 with --full)"
     caption = (
         rf"$d={base.task.d}$, batch {base.batch_size}, step size {base.step_size:g}, "
         rf"{n_steps} steps, {runs} runs{few}: median and 95% interval"
         "\n"
-        rf"aligned: $|\kappa|, |\nu| > {ALIGNMENT}$; dotted: the zero predictor; x: no run aligns"
+        rf"aligned: $|\kappa|, |\nu| > {ALIGNMENT}$; dotted: zero predictor; "
+        r"dash: oracle at the last $\lambda$; x: no run aligns"
     )
     middle = table[table["gamma"] == gammas[len(gammas) // 2]]
     lines = [

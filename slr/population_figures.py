@@ -155,8 +155,8 @@ def plot_locations(table: Any, caption: str) -> Figure:
 def plot_noise_length(table: Any, caption: str) -> Figure:
     """Final excess risk (top) and steps to align (below) against noise, for each gamma and L.
 
-    ``table`` has gamma, L, noise (a label, "PGD" without sampling), share (of runs that align) and
-    low, median, high of excess_risk and of steps.
+    ``table`` has gamma, L, noise (a label, "PGD" without sampling), share (of runs that align),
+    oracle (at the last lam), and excess_risk and steps with their _low and _high.
     """
     gammas, lengths = sorted(table["gamma"].unique()), sorted(table["L"].unique())
     noises = list(dict.fromkeys(table["noise"]))
@@ -174,6 +174,7 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
                         x, middle, [middle - low, high - middle], fmt=MARKERS[row],
                         color=COLOURS[row], ms=4, lw=1.0, label=f"$L={L}$",
                     )  # fmt: skip
+                top.plot(x[:1], rows["oracle"][:1], "_", color=COLOURS[row], ms=14, mew=1.5)
                 for at, share in zip(x, rows["share"], strict=True):
                     if share == 0:
                         below.text(at, 0.02, "x", color=COLOURS[row], ha="center",
@@ -183,6 +184,7 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
             below.set(yscale="log", xlabel=r"PGD, or SGD with noise $\varepsilon$")
             for ax in (top, below):
                 ax.set_xticks(range(len(noises)), noises)
+                ax.set_xlim(-0.6, len(noises) - 0.4)
         axes[0].set_ylabel("excess risk at the end")
         axes[len(gammas)].set_ylabel("steps to align")
         risks = (axes[: len(gammas)], axes[len(gammas) :])
