@@ -37,9 +37,9 @@ class Config:
     seed: int = 0
     """Every result is a function of the seed and the other options."""
     d: int | None = None
-    """Another dimension than the paper's (for its experiments, the portrait and the layer)."""
+    """Another dimension than the paper's (for its experiments, portrait, layer, locations)."""
     steps: int | None = None
-    """Another number of steps than the paper's (for its experiments and the layer)."""
+    """Another number of steps (for the paper's experiments, layer, locations, noise-length)."""
     full: bool = False
     """All repetitions where the default has fewer to stay short (it takes minutes)."""
     smoke: bool = False
