@@ -3,24 +3,25 @@
 NAME is one of the paper's experiments (pgd-schedule, pgd-manifold, sgd-schedule, pgd-large-lambda,
 pgd-small-lambda), or portrait (the flow on the manifold), yardsticks (Bayes, oracle, linear, zero
 against d and L), scaling (steps to align for d up to 10^12), success (share of successful runs over
-lam and its decay); paper (the paper's five) or all. Each writes a folder: tables (parquet), its
-settings and its figures.
+lam and its decay), layer (a whole attention layer, and what it does without its parts),
+activations (the best risk of each attention against Bayes), conditional-mean (attention as
+an estimate of E[value | key]: error against L), locations (several informative tokens),
+noise-length (training over label noise, L and gamma);
+paper (the paper's five) or all. Each writes a folder: tables (parquet), its settings and figures.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 from code_version import code_sha256
 from command_line import run
+from layer_studies import layer, locations
+from population_studies import activations, conditional_mean, noise_length
 from run_directory import CONFIG, check_output, is_current, run_directory
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from study import Result, progress_bar
 
 PAPER = ("pgd-schedule", "pgd-manifold", "sgd-schedule", "pgd-large-lambda", "pgd-small-lambda")
 
@@ -32,24 +33,19 @@ class Config:
     output: Path = Path("results/slr")
     """Folder for the results; each NAME gets a sub-folder."""
     runs: int | None = None
-    """Number of repetitions (default: the paper's 30)."""
+    """Number of repetitions (default: the paper's 30, or what a study can afford)."""
     seed: int = 0
     """Every result is a function of the seed and the other options."""
     d: int | None = None
-    """Another dimension than the paper's (for its experiments and the portrait)."""
+    """Another dimension than the paper's (for its experiments, portrait, layer, locations)."""
     steps: int | None = None
-    """Another number of steps than the paper's (for its experiments)."""
+    """Another number of steps (for the paper's experiments, layer, locations, noise-length)."""
+    full: bool = False
+    """All repetitions where the default has fewer to stay short (it takes minutes)."""
     smoke: bool = False
     """A quick pass over everything with few runs and steps, to see that it works."""
     overwrite: bool = False
     """Replace results that are already there; without it, those made alike are kept."""
-
-
-@dataclass(frozen=True)
-class Result:
-    tables: "dict[str, pd.DataFrame]"
-    figures: "dict[str, Figure]"
-    lines: list[str]  # what to say about it
 
 
 def main(config: Config) -> None:
@@ -81,6 +77,7 @@ def settings_of(config: Config, name: str) -> dict[str, Any]:
         "seed": config.seed,
         "d": config.d,
         "steps": config.steps,
+        "full": config.full,
         "smoke": config.smoke,
     }
 
@@ -277,21 +274,17 @@ def success(config: Config, name: str) -> Result:
     return Result({"success": table}, {name: plot_success_map(found)}, lines)
 
 
-@contextmanager
-def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
-    """A tqdm bar as the callback that slr's functions take; silent where nobody watches."""
-    from tqdm import tqdm
-
-    with tqdm(total=total, desc=label, unit_scale=True, unit="step", disable=None) as bar:
-        yield bar.update
-
-
 STUDIES: dict[str, Callable[[Config, str], Result]] = {
     **dict.fromkeys(PAPER, paper_experiment),
     "portrait": portrait,
     "yardsticks": yardsticks,
     "scaling": scaling,
     "success": success,
+    "layer": layer,
+    "activations": activations,
+    "conditional-mean": conditional_mean,
+    "locations": locations,
+    "noise-length": noise_length,
 }
 
 if __name__ == "__main__":

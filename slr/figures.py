@@ -74,7 +74,7 @@ def plot_experiment(name: str, trajectory: Trajectory, *, bands: bool = True) ->
 
         def draw(ax: Axes, values: FloatArray, colour: str, label: str) -> None:
             _draw_runs(ax, step, values[~ok], GREY, "diverged" if colour == BLUE else "")
-            (_draw_bands if bands else _draw_runs)(ax, step, values[ok], colour, label)
+            (draw_bands if bands else _draw_runs)(ax, step, values[ok], colour, label)
 
         draw(risk, trajectory.excess_risk, BLUE, "trained")
         zero = zero_excess_risk(trajectory.task)
@@ -107,7 +107,8 @@ def _headline(name: str, trajectory: Trajectory) -> str:
     return f"{line}, {n_diverged} diverged (grey)" if n_diverged else line
 
 
-def _draw_bands(ax: Axes, step: Any, values: FloatArray, colour: str, label: str) -> None:
+def draw_bands(ax: Axes, step: Any, values: FloatArray, colour: str, label: str) -> None:
+    """The median over runs (the first axis) and the 95% percentile interval, by step."""
     if len(values) == 0:
         return
     low, middle, high = np.percentile(values, [2.5, 50, 97.5], axis=0)

@@ -6,7 +6,7 @@ notation: E[Y|X] = sum_l p_l X_l.v*,  p = softmax_l( h X_l.k*/g^2 - |X_l|^2 (1/g
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from slr.overlaps import ALIGNED
 from slr.risk import excess_risk
-from slr.task import FloatArray, Task
+from slr.task import FloatArray, Task, Truth
 
 MAX_TOKENS = 2_000_000  # drawn at a time
 
@@ -42,16 +42,46 @@ def bayes_excess_risk(task: Task, n_samples: int, rng: np.random.Generator) -> E
 
 def _bayes_losses(task: Task, n: int, rng: np.random.Generator) -> FloatArray:
     """(X_J0.v* - E[Y|X])^2 on n sequences; J0 = 0, as tokens are exchangeable."""
+    tokens = sample_tokens(task, n, rng)
+    p = bayes_weights(tokens.along_k, tokens.squared_norm, task)
+    return np.asarray((tokens.along_v[:, 0] - np.sum(p * tokens.along_v, axis=1)) ** 2)
+
+
+class Tokens(NamedTuple):
+    """What Bayes sees of sequences, each of shape (n, L)."""
+
+    along_k: FloatArray  # X.k*
+    along_v: FloatArray  # X.v*
+    squared_norm: FloatArray
+
+
+def sample_tokens(task: Task, n: int, rng: np.random.Generator, n_informative: int = 1) -> Tokens:
+    """n sequences with their informative tokens first: one chi-square stands for d - 2 numbers."""
     along_k = rng.standard_normal((n, task.L))
     along_v = rng.standard_normal((n, task.L))
     rest = rng.chisquare(task.d - 2, (n, task.L)) if task.d > 2 else np.zeros((n, task.L))
-    along_k[:, 0] = task.signal + task.gamma * along_k[:, 0]
-    along_v[:, 0] *= task.gamma
-    rest[:, 0] *= task.gamma**2
+    first = (slice(None), slice(n_informative))
+    along_k[first] = task.signal + task.gamma * along_k[first]
+    along_v[first] *= task.gamma
+    rest[first] *= task.gamma**2
+    return Tokens(along_k, along_v, along_k**2 + along_v**2 + rest)
+
+
+def bayes_logits(along_k: FloatArray, squared_norm: FloatArray, task: Task) -> FloatArray:
+    """log of the density of an informative token over that of another, up to a constant."""
     precision = 1 / task.gamma**2
-    squared_norm = along_k**2 + along_v**2 + rest
-    p = softmax(precision * task.signal * along_k - (precision - 1) / 2 * squared_norm, axis=1)
-    return np.asarray((along_v[:, 0] - np.sum(p * along_v, axis=1)) ** 2)
+    return precision * task.signal * along_k - (precision - 1) / 2 * squared_norm
+
+
+def bayes_weights(along_k: FloatArray, squared_norm: FloatArray, task: Task) -> FloatArray:
+    """P(J0 = l | X) from X_l.k* and |X_l|^2, all of shape (n, L)."""
+    return np.asarray(softmax(bayes_logits(along_k, squared_norm, task), axis=1))
+
+
+def bayes_predict(X: FloatArray, truth: Truth, task: Task) -> FloatArray:
+    """E[Y|X], shape (n,) for X of shape (n, L, d)."""
+    p = bayes_weights(X @ truth.k_star, np.sum(X**2, axis=2), task)
+    return np.asarray(np.sum(p * (X @ truth.v_star), axis=1))
 
 
 def oracle_excess_risk(task: Task, lam: Any) -> Any:

@@ -1,0 +1,50 @@
+"""Claim: training all repetitions of a layer at once is faster than one after the other.
+
+The paper's layer (d = p = 80, m = 200, L = 10, batch 128, SGD): the same repetitions, with the
+same samples, as one batched run and as runs of their own. Times are the best of several turns,
+taken in turns so that a busy machine slows both; the first, which warms up, does not count.
+"""
+
+import math
+import sys
+import time
+
+import torch
+
+from slr import Task
+from slr.layer_training import LayerTraining, train_layers
+
+N_STEPS, TURNS = (10, 2) if "--smoke" in sys.argv else (100, 4)
+
+
+def seconds(training: LayerTraining, groups: list[list[int]]) -> float:
+    start = time.perf_counter()
+    for runs in groups:
+        train_layers(training, runs)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    task = Task(d=80, L=10, gamma=math.sqrt(0.5), noise_std=0.1)
+    training = LayerTraining(task, n_steps=N_STEPS, log_every=N_STEPS, n_test=2)
+    for threads in sorted({1, torch.get_num_threads()}):
+        torch.set_num_threads(threads)
+        for runs in (4, 20):
+            layouts = {"batched": [list(range(runs))], "one by one": [[i] for i in range(runs)]}
+            times: dict[str, list[float]] = {name: [] for name in layouts}
+            for _ in range(TURNS):
+                for name, groups in layouts.items():
+                    times[name].append(seconds(training, groups))
+            best = {name: min(found[1:]) for name, found in times.items()}
+            rates = ", ".join(
+                f"{name} {runs * N_STEPS / value:.0f}" for name, value in best.items()
+            )
+            speed_up = best["one by one"] / best["batched"]
+            print(
+                f"{threads} thread(s), {runs:2} runs: speed-up {speed_up:.2f}; "
+                f"steps of a run per second: {rates}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Attention as an estimate of a conditional mean (arXiv 2212.14852).
+
+Tokens (key, value) are exchangeable: independent given a latent z, here a random function f_z, with
+value = f_z(key) + noise and keys uniform on the unit sphere. What a new key should read is
+E[value | key, z] = f_z(key), and attention over the L tokens estimates it:
+
+softmax attention   sum_l softmax_l(q.A k_l) value_l           Nadaraya-Watson: on the sphere
+                    q.k = 1 - |q - k|^2/2, so A = beta I is a Gaussian kernel of variance 1/beta
+kernel attention    g(q, K) (g(K, K) + ridge I)^-1 values      kernel ridge: the conditional mean
+                    in feature space; g(q, k) = exp(precision (q.k - 1))
+
+f_z is a sum of random waves with the covariance of g at ``precision``: there, with ridge =
+noise_std^2, the kernel attention is the Bayes estimate as the number of waves grows.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slr.task import FloatArray
+
+
+@dataclass(frozen=True)
+class LatentTask:
+    """Keys in R^d_key, noise_std of the values, precision and number of waves of f_z."""
+
+    d_key: int = 3
+    noise_std: float = 0.3
+    precision: float = 2.0
+    n_waves: int = 64
+
+    def __post_init__(self) -> None:
+        if self.d_key < 2:
+            raise ValueError(f"d_key must be at least 2, not {self.d_key}")
+        if not (self.noise_std >= 0 and self.precision > 0 and self.n_waves >= 1):
+            raise ValueError("noise_std must be at least 0, precision and n_waves positive")
+
+
+class Contexts(NamedTuple):
+    """n latents: L tokens of each, and queries with the conditional mean there."""
+
+    keys: FloatArray  # (n, L, d_key)
+    values: FloatArray  # (n, L)
+    queries: FloatArray  # (n, n_queries, d_key)
+    target: FloatArray  # (n, n_queries)
+
+
+def sample_contexts(
+    task: LatentTask, n: int, L: int, n_queries: int, rng: np.random.Generator
+) -> Contexts:
+    """A latent for each context, L tokens given it, and fresh queries with the same law as keys."""
+    points = rng.standard_normal((n, L + n_queries, task.d_key))
+    points /= np.linalg.norm(points, axis=2, keepdims=True)
+    waves = np.sqrt(task.precision) * rng.standard_normal((n, task.d_key, task.n_waves))
+    phases = rng.uniform(0, 2 * np.pi, (n, 1, task.n_waves))
+    heights = np.sqrt(2 / task.n_waves) * rng.standard_normal((n, task.n_waves, 1))
+    f = (np.cos(points @ waves + phases) @ heights)[:, :, 0]
+    values = f[:, :L] + task.noise_std * rng.standard_normal((n, L))
+    return Contexts(points[:, :L], values, points[:, L:], f[:, L:])
+
+
+def softmax_attention(contexts: Contexts, metric: Any) -> FloatArray:
+    """Nadaraya-Watson at the queries, shape (n, n_queries); metric is A, or beta for beta I."""
+    A = metric * np.eye(contexts.keys.shape[2]) if np.ndim(metric) == 0 else np.asarray(metric)
+    scores = contexts.queries @ A @ contexts.keys.transpose(0, 2, 1)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    total = weights.sum(axis=2)
+    return np.asarray((weights @ contexts.values[:, :, None])[:, :, 0] / total)
+
+
+def kernel_attention(contexts: Contexts, precision: float, ridge: float) -> FloatArray:
+    """Kernel ridge regression at the queries, shape (n, n_queries)."""
+    keys, queries = contexts.keys, contexts.queries
+    gram = np.exp(precision * (keys @ keys.transpose(0, 2, 1) - 1))
+    gram[:, range(keys.shape[1]), range(keys.shape[1])] += ridge
+    coefficients = np.linalg.solve(gram, contexts.values[:, :, None])
+    return np.asarray(
+        (np.exp(precision * (queries @ keys.transpose(0, 2, 1) - 1)) @ coefficients)[:, :, 0]
+    )
+
+
+def squared_errors(estimates: FloatArray, contexts: Contexts) -> FloatArray:
+    """The mean squared error of each context, shape (n,): contexts are independent, queries not."""
+    return np.asarray(np.mean((estimates - contexts.target) ** 2, axis=1))
+
+
+def best_beta(contexts: Contexts, grid: FloatArray) -> float:
+    """The sharpness of softmax attention with the smallest error on these contexts."""
+    estimates = (softmax_attention(contexts, beta) for beta in grid)
+    errors = [squared_errors(one, contexts).mean() for one in estimates]
+    return float(grid[int(np.argmin(errors))])
+
+
+class Slope(NamedTuple):
+    """Of log error against log L, with a 95% bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def fit_slope(
+    lengths: list[int], errors: list[FloatArray], rng: np.random.Generator, n_boot: int = 1000
+) -> Slope:
+    """Least squares through the log of mean errors; contexts are resampled at each length."""
+    x = np.log(lengths)
+    x = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
+    means = np.empty((n_boot, len(errors)))
+    for column, sample in enumerate(errors):
+        index = rng.integers(len(sample), size=(n_boot, len(sample)))
+        means[:, column] = sample[index].mean(axis=1)
+    low, high = np.percentile(np.log(means) @ x, [2.5, 97.5])
+    value = float(np.log([sample.mean() for sample in errors]) @ x)
+    return Slope(value, float(low), float(high))

@@ -1,0 +1,164 @@
+"""A whole attention layer read at a [CLS] query, for many repetitions side by side.
+
+notation: u = K^T Q x_cls / sqrt(p)                    effective key of a head
+          a_l = activation(X_l . u)                    attention, over the tokens l
+          z = V sum_l a_l X_l, of all heads            what [CLS] reads
+          T(X) = w . (W2 relu(W1 z + b1) + b2)         or w . z without the MLP
+
+Every parameter has the repetition as its first axis: one batched product serves all of them.
+The query is the same for every sequence, so scores cost X.u, and never K X.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from slr.task import Task
+
+Activation = Literal["softmax", "erf", "linear", "sigmoid", "relu", "tanh", "uniform"]
+Parameters = dict[str, Tensor]  # each of shape (runs, ...)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Which parts a layer has. ``uniform`` attention is frozen at 1/L: a control.
+
+    ``fully_connected`` is the control without attention: two hidden layers on the flattened
+    sequence, as wide as gives the number of parameters of the attention layer.
+    """
+
+    activation: Activation = "softmax"
+    heads: int = 1
+    mlp: bool = True
+    fully_connected: bool = False
+    width: int = 80  # p, of all heads together
+    hidden: int = 200  # m, of the MLP
+
+    def __post_init__(self) -> None:
+        if self.activation not in get_args(Activation):
+            known = ", ".join(get_args(Activation))
+            raise ValueError(f"activation must be one of {known}, not {self.activation!r}")
+        if self.heads < 1 or self.width % self.heads:
+            raise ValueError(f"width {self.width} does not divide into {self.heads} heads")
+
+
+ARCHITECTURES = {  # by name: the layer of the paper's appendix, and what is left without a part
+    "softmax": Architecture(),
+    "softmax, no MLP": Architecture(mlp=False),
+    "softmax, 4 heads": Architecture(heads=4),
+    "erf": Architecture("erf"),
+    "tanh": Architecture("tanh"),
+    "sigmoid": Architecture("sigmoid"),
+    "relu": Architecture("relu"),
+    "linear": Architecture("linear"),
+    "uniform (frozen)": Architecture("uniform"),
+    "fully connected": Architecture(fully_connected=True),
+}
+
+
+class Reading(NamedTuple):
+    """What a layer makes of sequences X of shape (runs, n, L, d)."""
+
+    prediction: Tensor  # (runs, n)
+    weights: Tensor | None  # (runs, n, heads, L)
+    context: Tensor | None  # (runs, n, heads, d): sum_l a_l X_l, before V
+
+
+def start_parameters(
+    architecture: Architecture, task: Task, generators: Sequence[torch.Generator]
+) -> Parameters:
+    """The paper's start: Q and biases zero, w ~ N(0, 1/d^2), the rest N(0, 2/(d_in + d_out)).
+
+    With Q = 0 attention is uniform. A gate that is 0 there hands on nothing, and the MLP's relu has
+    no slope at 0: training would never begin. So for such gates Q is Gaussian too.
+    """
+    d, p, m = task.d, architecture.width, architecture.hidden
+
+    def normal(*shape: int, scale: float) -> Tensor:
+        draws = [torch.randn(shape, generator=one, dtype=torch.float64) for one in generators]
+        return scale * torch.stack(draws).to(torch.get_default_dtype())
+
+    def matrix(rows: int, columns: int) -> Tensor:
+        return normal(rows, columns, scale=math.sqrt(2 / (rows + columns)))
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros((len(generators), *shape))
+
+    if architecture.fully_connected:
+        n = fully_connected_width(architecture, task)
+        parameters = {"W1": matrix(task.L * d, n), "b1": zeros(1, n), "W2": matrix(n, n)}
+        return parameters | {"b2": zeros(1, n), "w": normal(n, 1, scale=1 / d)}
+    start = {"K": matrix(p, d), "V": matrix(p, d), "w": normal(p, 1, scale=1 / d)}
+    at_zero = activate(torch.zeros(1), architecture.activation)
+    start["Q"] = zeros(p, d) if at_zero.any() else matrix(p, d)
+    if architecture.mlp:
+        start |= {"W1": matrix(p, m), "b1": zeros(1, m), "W2": matrix(m, p), "b2": zeros(1, p)}
+    return start
+
+
+def fully_connected_width(architecture: Architecture, task: Task) -> int:
+    """Of the hidden layers, for as many parameters as the attention layer has."""
+    p, m = architecture.width, architecture.hidden
+    size = 3 * p * task.d + p + (2 * p * m + m + p if architecture.mlp else 0)
+    b = task.L * task.d + 3  # n^2 + (L d + 3) n parameters at width n
+    return max(1, round((math.sqrt(b * b + 4 * size) - b) / 2))
+
+
+def effective_keys(architecture: Architecture, parameters: Parameters) -> Tensor:
+    """K^T Q x_cls / sqrt(p) of each head, shape (runs, heads, d).
+
+    Only the length of x_cls matters, as rotations leave the law of the start as it is: it is the
+    vector of ones, as long as a token.
+    """
+    query, K = parameters["Q"].sum(dim=2), parameters["K"]
+    runs, p, d = K.shape
+    size = p // architecture.heads
+    per_head = query.reshape(runs, -1, 1, size) @ K.reshape(runs, -1, size, d)
+    return per_head.squeeze(2) / math.sqrt(size)
+
+
+def read(architecture: Architecture, parameters: Parameters, X: Tensor) -> Reading:
+    """The forward pass, on X of shape (runs, n, L, d)."""
+    runs, n, L, d = X.shape
+    if architecture.fully_connected:
+        return Reading(_perceptron(parameters, X.reshape(runs, n, L * d), last=True), None, None)
+    keys = effective_keys(architecture, parameters)
+    scores = X.reshape(runs, n * L, d) @ keys.mT
+    weights = activate(scores.reshape(runs, n, L, -1).mT, architecture.activation)
+    context = weights @ X
+    return Reading(predict_from_context(architecture, parameters, context), weights, context)
+
+
+def predict_from_context(
+    architecture: Architecture, parameters: Parameters, context: Tensor
+) -> Tensor:
+    """What follows attention: V, the MLP and the output, on context (runs, n, heads, d)."""
+    runs, n, heads, d = context.shape
+    V = parameters["V"].reshape(runs, heads, -1, d)
+    z = (context.transpose(1, 2) @ V.mT).transpose(1, 2).reshape(runs, n, -1)
+    if architecture.mlp:
+        return _perceptron(parameters, z, last=False)
+    return (z @ parameters["w"]).squeeze(-1)
+
+
+def _perceptron(parameters: Parameters, z: Tensor, *, last: bool) -> Tensor:
+    """w . (W2 relu(W1 z + b1) + b2); with ``last`` a relu on the second layer too."""
+    hidden = torch.relu(torch.baddbmm(parameters["b1"], z, parameters["W1"]))
+    out = torch.baddbmm(parameters["b2"], hidden, parameters["W2"])
+    return ((torch.relu(out) if last else out) @ parameters["w"]).squeeze(-1)
+
+
+def activate(scores: Tensor, activation: Activation) -> Tensor:
+    """Attention weights of scores, over the tokens of the last axis."""
+    if activation == "softmax":
+        return scores.softmax(dim=-1)
+    if activation == "uniform":
+        return torch.full_like(scores, 1 / scores.shape[-1])
+    if activation == "linear":
+        return scores
+    gates = {"erf": torch.erf, "sigmoid": torch.sigmoid, "relu": torch.relu, "tanh": torch.tanh}
+    return gates[activation](scores)
