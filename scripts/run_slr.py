@@ -3,16 +3,19 @@
 NAME is one of the paper's experiments (pgd-schedule, pgd-manifold, sgd-schedule, pgd-large-lambda,
 pgd-small-lambda), or portrait (the flow on the manifold), yardsticks (Bayes, oracle, linear, zero
 against d and L), scaling (steps to align for d up to 10^12), success (share of successful runs over
-lam and its decay); paper (the paper's five) or all. Each writes a folder: tables (parquet), its
-settings and its figures.
+lam and its decay), sweep (any grid of settings, on any number of cores: --grid, --vary, --jobs,
+--cluster; one that was stopped goes on where it was); paper (the paper's five) or all. Each writes
+a folder: tables (parquet), its settings and its figures.
 """
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import sweep_study
 import tyro
 from code_version import code_sha256
 from command_line import run
@@ -41,6 +44,14 @@ class Config:
     """Another number of steps than the paper's (for its experiments)."""
     smoke: bool = False
     """A quick pass over everything with few runs and steps, to see that it works."""
+    grid: Path | None = None
+    """The grid of the sweep, a TOML file: lists of values, crossed (default: lam x step_size)."""
+    vary: tuple[str, ...] = ()
+    """Or settings of the sweep as name=value,value,... or name=first:last:count[:log]."""
+    jobs: int | None = None
+    """Processes of the sweep (default: one a core)."""
+    cluster: str | None = None
+    """Address of a Dask scheduler that runs the sweep instead, such as tcp://host:8786."""
     overwrite: bool = False
     """Replace results that are already there; without it, those made alike are kept."""
 
@@ -50,6 +61,7 @@ class Result:
     tables: "dict[str, pd.DataFrame]"
     figures: "dict[str, Figure]"
     lines: list[str]  # what to say about it
+    scratch: Path | None = None  # a folder to remove once the result is in place
 
 
 def main(config: Config) -> None:
@@ -69,6 +81,8 @@ def main(config: Config) -> None:
         result = STUDIES[name](config, name)
         with run_directory(folder, settings, overwrite=config.overwrite) as partial:
             write(result, partial)
+        if result.scratch:
+            shutil.rmtree(result.scratch)
         print("\n".join(f"{name}: {line}" for line in [*result.lines, f"written to {folder}"]))
 
 
@@ -82,7 +96,7 @@ def settings_of(config: Config, name: str) -> dict[str, Any]:
         "d": config.d,
         "steps": config.steps,
         "smoke": config.smoke,
-    }
+    } | (sweep_study.settings_of(config) if name == "sweep" else {})
 
 
 def write(result: Result, folder: Path) -> None:
@@ -277,6 +291,10 @@ def success(config: Config, name: str) -> Result:
     return Result({"success": table}, {name: plot_success_map(found)}, lines)
 
 
+def sweep(config: Config, name: str) -> Result:
+    return Result(*sweep_study.run_sweep(config), scratch=sweep_study.parts_folder(config))
+
+
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
     """A tqdm bar as the callback that slr's functions take; silent where nobody watches."""
@@ -292,6 +310,7 @@ STUDIES: dict[str, Callable[[Config, str], Result]] = {
     "yardsticks": yardsticks,
     "scaling": scaling,
     "success": success,
+    "sweep": sweep,
 }
 
 if __name__ == "__main__":

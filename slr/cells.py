@@ -48,9 +48,7 @@ class Cell:
         _ = self.task
         for name in ("lam", "lam_decay", "step_size"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be at least 0 and finite, not {getattr(self, name)}"
-                )
+                raise ValueError(f"{name} must be at least 0 and finite, not {getattr(self, name)}")
         for name, least in (
             ("batch_size", 1), ("n_steps", 0), ("log_every", 1), ("runs", 1), ("seed", 0),
         ):  # fmt: skip
@@ -125,7 +123,7 @@ def cell_grid(axes: Mapping[str, Any]) -> Grid:
             Cell(**{name: value})
     # The one condition that joins two settings.
     for optimiser in grid.axes["optimiser"]:
-        Cell(optimiser=optimiser, d=min(grid.axes["d"]))  # type: ignore[arg-type, type-var]
+        Cell(optimiser=optimiser, d=min(grid.axes["d"]))
     return grid
 
 

@@ -8,11 +8,10 @@ that failed says so, and the cluster is used whatever its size.
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 try:
     from distributed import Client
-    from joblib._dask import DaskDistributedBackend
+    from joblib._dask import DaskDistributedBackend  # type: ignore[import-untyped]
 except ImportError:
     raise ValueError(
         "a cluster needs the packages dask and distributed: pip install 'slr-probing[cluster]'"
@@ -26,7 +25,7 @@ class ClusterError(OSError):
     """The cluster gave up a batch: its workers died over it, or cannot run it."""
 
 
-class ClusterBackend(DaskDistributedBackend):
+class ClusterBackend(DaskDistributedBackend):  # type: ignore[misc]
     """joblib's Dask backend for a client, with its batches sent to ``workers`` cores."""
 
     def __init__(self, client: Client, workers: int) -> None:
@@ -58,7 +57,7 @@ def connected(address: str, workers: int | None) -> Iterator[ClusterBackend]:
     clusters that are still growing.
     """
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TypeError) as error:
         raise ConnectionError(
             f"no Dask scheduler answers at {address} (one is started with `dask scheduler`)"
@@ -71,4 +70,5 @@ def connected(address: str, workers: int | None) -> Iterator[ClusterBackend]:
                 f"the Dask scheduler at {address} has no workers after {WORKER_SECONDS} s "
                 f"(one is started with `dask worker {address} --nthreads 1`)"
             ) from error
-        yield ClusterBackend(client, max(workers or 1, sum(client.nthreads().values())))
+        cores = sum(client.nthreads().values())  # type: ignore[no-untyped-call]
+        yield ClusterBackend(client, max(workers or 1, cores))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-Value = int | float | str
+Value = Any  # int, float or str, all of one kind in an axis
 
 
 @dataclass(frozen=True)

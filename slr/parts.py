@@ -145,8 +145,11 @@ def _is_free(folder: Path) -> bool:
 
 
 def _listed(folder: Path) -> list[Part]:
-    paths = sorted(folder.glob("part-*-*.parquet"))
-    return [Part(*map(int, path.stem.split("-")[1:]), path) for path in paths]  # type: ignore[arg-type]
+    found = []
+    for path in sorted(folder.glob("part-*-*.parquet")):
+        _, first, last = path.stem.split("-")
+        found.append(Part(int(first), int(last), path))
+    return found
 
 
 def _without_merged(parts: list[Part]) -> list[Part]:
