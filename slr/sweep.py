@@ -5,7 +5,10 @@ are sent in batches of about a second. A batch that comes back is on disk at onc
 stopped, even killed, goes on where it was, and a cell with a row on disk is never computed again.
 """
 
+import functools
 import math
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -68,7 +71,9 @@ def sweep(
         if len(missing):
             with _engine(jobs, cluster) as (parallel, workers):
                 batches = Batches(missing, workers)
-                calls = (joblib.delayed(run_batch)(compute, grid, b, SOURCE) for b in batches)
+                parent = None if cluster else os.getpid()
+                run = functools.partial(run_batch, compute, grid, source=SOURCE, parent=parent)
+                calls = (joblib.delayed(run)(batch) for batch in batches)
                 with closing(parallel(calls)) as results:
                     for columns, took in results:
                         parts.add(columns)
@@ -81,14 +86,28 @@ def sweep(
 
 
 def run_batch(
-    compute: Compute, grid: Grid, numbers: list[int], source: str
+    compute: Compute, grid: Grid, numbers: list[int], *, source: str, parent: int | None = None
 ) -> tuple[dict[str, list[Any]], float]:
     """The rows of some cells, as columns, and the seconds they took: what a worker does."""
+    if parent and parent != os.getpid():
+        _end_with(parent)
     if source != SOURCE:
         raise ValueError("a worker has another version of slr than the sweep: install the same")
     start = time.perf_counter()
     rows = [{CELL: number, **compute(grid.cell(number))} for number in numbers]
     return {name: [row[name] for row in rows] for name in rows[0]}, time.perf_counter() - start
+
+
+@functools.cache
+def _end_with(parent: int) -> None:
+    """Let this process end when the sweep that started it is gone, even if it was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class Batches:
