@@ -101,6 +101,7 @@ def run_sweep(
     config: SweepConfig,
 ) -> "tuple[dict[str, pd.DataFrame], dict[str, Figure], list[str]]":
     """Tables, figures and what to say about them."""
+    import logging
     import time
 
     from tqdm import tqdm
@@ -115,6 +116,7 @@ def run_sweep(
     description = {"function": "slr.cells.train_cell", "version": version, "grid": grid.axes}
     if config.overwrite and not holds(folder, description):
         remove_parts(folder)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what fails is said in one line
     start = time.perf_counter()
     with tqdm(total=len(grid), desc="sweep", unit="cell", disable=None) as bar:
         swept = sweep(

@@ -42,7 +42,8 @@ class ClusterBackend(DaskDistributedBackend):  # type: ignore[misc]
                 if future.status != "finished":  # joblib would not call back: nobody would know
                     reason = result[1] if isinstance(result, tuple) else result
                     result = ClusterError(
-                        f"the cluster gave up a batch: {type(reason).__name__}: {reason}"
+                        f"the cluster gave up a batch: {type(reason).__name__}: {reason}; "
+                        "what was computed is kept: the same sweep again goes on from there"
                     )
                 waiting.set_result(result)
                 callback(result)  # raises what is an exception where the results are awaited

@@ -91,7 +91,8 @@ class Parts:
 @contextlib.contextmanager
 def open_parts(folder: Path, description: Mapping[str, Any], n_cells: int) -> Iterator[Parts]:
     """The rows in a folder, new or begun earlier for the same description, for one process."""
-    if folder.exists() and not (folder.is_dir() and _is_free(folder)):
+    is_new = not folder.exists()
+    if not is_new and not (folder.is_dir() and _is_free(folder)):
         raise FileExistsError(f"{folder} is there and does not hold a sweep; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
@@ -100,7 +101,11 @@ def open_parts(folder: Path, description: Mapping[str, Any], n_cells: int) -> It
         except BlockingIOError:
             raise BlockingIOError(f"another sweep is writing to {folder}") from None
         _describe(folder, json.loads(json.dumps(description)))
-        yield Parts(folder, n_cells)
+        try:
+            yield Parts(folder, n_cells)
+        finally:
+            if is_new and not list(folder.glob("*.parquet")):  # it failed before the first row
+                shutil.rmtree(folder)
 
 
 def holds(folder: Path, description: Mapping[str, Any]) -> bool:

@@ -353,6 +353,7 @@ def test_an_unreachable_cluster_is_one_line(
     for address in ("tcp://127.0.0.1:1", "nonsense://x", "localhost:1"):
         with pytest.raises(ConnectionError, match="no Dask scheduler answers at " + address):
             sweep(wait, waiting_grid(tmp_path, 2), tmp_path / "sweep", cluster=address)
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_a_folder_of_another_sweep_is_refused(tmp_path: Path) -> None:
