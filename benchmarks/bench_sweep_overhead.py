@@ -64,7 +64,7 @@ def main() -> None:
     overhead("in this process", 1, jobs=1)
     overhead("2 processes (joblib)", 2, jobs=2)
     with LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=2, threads_per_worker=1, processes=True, protocol="tcp://", dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, protocol="tcp://", dashboard_address=":0"
     ) as cluster:
         overhead("2 workers (Dask over TCP)", 2, cluster=cluster.scheduler_address)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil  # type: ignore[import-untyped]
 import pyarrow.parquet as pq
 import pytest
 import run_slr
@@ -43,6 +44,13 @@ def read(path: Path, column: str) -> list[int]:
 def kept(folder: Path) -> list[int]:
     """The cells whose rows are in the parts."""
     return [x for path in sorted(folder.glob("part-*.parquet")) for x in read(path, CELL)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 # ---- the grid
@@ -151,7 +159,7 @@ def test_a_killed_sweep_goes_on_and_computes_no_kept_cell_twice(tmp_path: Path) 
     before = kept(folder)
     workers = {int(pid) for path in folder.glob("part-*.parquet") for pid in read(path, "process")}
     for _ in range(500):  # they end with it
-        if not any(Path(f"/proc/{pid}").exists() for pid in workers):
+        if not any(map(is_running, workers)):
             break
         time.sleep(0.01)
     else:
@@ -248,7 +256,7 @@ def test_a_part_that_was_cut_off_is_computed_again(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=2, threads_per_worker=1, processes=True, protocol="tcp://", dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, protocol="tcp://", dashboard_address=":0"
     ) as found:
         yield found
 
@@ -295,7 +303,7 @@ def test_a_batch_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         pytest.raises(cluster_module.ClusterError, match="gave up a batch: KilledWorker"),
     ):
@@ -306,7 +314,7 @@ def test_a_batch_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
 def test_a_cluster_of_one_core_is_used(tmp_path: Path) -> None:
     """joblib's own backend would compute everything in the calling process."""
     with LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         address = cluster.scheduler_address
         found = sweep(wait, waiting_grid(tmp_path, 5), tmp_path / "sweep", cluster=address)
