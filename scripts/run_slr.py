@@ -6,15 +6,18 @@ against d and L), scaling (steps to align for d up to 10^12), success (share of 
 lam and its decay), layer (a whole attention layer, and what it does without its parts),
 activations (the best risk of each attention against Bayes), conditional-mean (attention as
 an estimate of E[value | key]: error against L), locations (several informative tokens),
-noise-length (training over label noise, L and gamma);
+noise-length (training over label noise, L and gamma), sweep (any grid of settings, on any number of
+cores: --grid, --vary, --jobs, --cluster; one that was stopped goes on where it was);
 paper (the paper's five) or all. Each writes a folder: tables (parquet), its settings and figures.
 """
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import sweep_study
 import tyro
 from code_version import code_sha256
 from command_line import run
@@ -44,6 +47,14 @@ class Config:
     """All repetitions where the default has fewer to stay short (it takes minutes)."""
     smoke: bool = False
     """A quick pass over everything with few runs and steps, to see that it works."""
+    grid: Path | None = None
+    """The grid of the sweep, a TOML file: lists of values, crossed (default: lam x step_size)."""
+    vary: tuple[str, ...] = ()
+    """Or settings of the sweep as name=value,value,... or name=first:last:count[:log]."""
+    jobs: int | None = None
+    """Processes of the sweep (default: one a core)."""
+    cluster: str | None = None
+    """Address of a Dask scheduler that runs the sweep instead, such as tcp://host:8786."""
     overwrite: bool = False
     """Replace results that are already there; without it, those made alike are kept."""
 
@@ -65,6 +76,8 @@ def main(config: Config) -> None:
         result = STUDIES[name](config, name)
         with run_directory(folder, settings, overwrite=config.overwrite) as partial:
             write(result, partial)
+        if result.scratch:
+            shutil.rmtree(result.scratch)
         print("\n".join(f"{name}: {line}" for line in [*result.lines, f"written to {folder}"]))
 
 
@@ -79,7 +92,7 @@ def settings_of(config: Config, name: str) -> dict[str, Any]:
         "steps": config.steps,
         "full": config.full,
         "smoke": config.smoke,
-    }
+    } | (sweep_study.settings_of(config) if name == "sweep" else {})
 
 
 def write(result: Result, folder: Path) -> None:
@@ -274,6 +287,10 @@ def success(config: Config, name: str) -> Result:
     return Result({"success": table}, {name: plot_success_map(found)}, lines)
 
 
+def sweep(config: Config, name: str) -> Result:
+    return Result(*sweep_study.run_sweep(config), scratch=sweep_study.parts_folder(config))
+
+
 STUDIES: dict[str, Callable[[Config, str], Result]] = {
     **dict.fromkeys(PAPER, paper_experiment),
     "portrait": portrait,
@@ -285,6 +302,7 @@ STUDIES: dict[str, Callable[[Config, str], Result]] = {
     "conditional-mean": conditional_mean,
     "locations": locations,
     "noise-length": noise_length,
+    "sweep": sweep,
 }
 
 if __name__ == "__main__":

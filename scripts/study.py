@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ class Result:
     tables: "dict[str, pd.DataFrame]"
     figures: "dict[str, Figure]"
     lines: list[str]  # what to say about it
+    scratch: Path | None = None  # a folder to remove once the result is in place
 
 
 @contextmanager

@@ -28,13 +28,16 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-def _cache_folder() -> Path | None:
-    package = Path(__file__).parent
+def _source_digest() -> str:
     digest = hashlib.sha256()
-    for path in sorted(package.glob("*.py")):
+    for path in sorted(PACKAGE.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
-    name = f"slr-numba-{digest.hexdigest()[:16]}"
-    for parent in (package / "__pycache__", Path.home() / ".cache"):
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path | None:
+    name = f"slr-numba-{SOURCE}"
+    for parent in (PACKAGE / "__pycache__", Path.home() / ".cache"):
         try:
             (parent / name).mkdir(parents=True, exist_ok=True)
         except OSError:  # not ours to write: the next, or no cache at all
@@ -46,4 +49,6 @@ def _cache_folder() -> Path | None:
     return None
 
 
+PACKAGE = Path(__file__).parent
+SOURCE = _source_digest()  # of the whole package, as it is here
 CACHE = _cache_folder()

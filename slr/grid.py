@@ -1,0 +1,76 @@
+"""A grid of settings: lists of values, crossed. Any cell is made from its number alone.
+
+Cells are numbered as nested loops would visit them, the last axis fastest (mixed radix), so that
+nothing as large as the grid is held, be it a million cells.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Value = Any  # int, float or str, all of one kind in an axis
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Axes in order, each a name and its values."""
+
+    axes: Mapping[str, tuple[Value, ...]]
+
+    def __post_init__(self) -> None:
+        if not self.axes:
+            raise ValueError("the grid is empty: name at least one setting and its values")
+        for name, values in self.axes.items():
+            if not values:
+                raise ValueError(f"the grid is empty: {name} has no values")
+            if len(set(values)) < len(values):
+                twice = next(value for value in values if list(values).count(value) > 1)
+                raise ValueError(f"{name} lists {twice} twice")
+
+    def __len__(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(values) for values in self.axes.values())
+
+    @property
+    def varied(self) -> list[str]:
+        """The axes with more than one value."""
+        return [name for name, values in self.axes.items() if len(values) > 1]
+
+    def cell(self, number: int) -> dict[str, Value]:
+        """The settings of one cell."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"no cell {number} in a grid of {len(self)}")
+        places = np.unravel_index(number, self.shape)
+        return {
+            name: values[place]
+            for (name, values), place in zip(self.axes.items(), places, strict=True)
+        }
+
+    def columns(self, numbers: Iterable[int] | np.ndarray[Any, Any]) -> dict[str, Any]:
+        """The settings of many cells, one array an axis."""
+        places = np.unravel_index(np.asarray(numbers), self.shape)
+        return {
+            name: np.array(values)[place]
+            for (name, values), place in zip(self.axes.items(), places, strict=True)
+        }
+
+
+def expand_range(text: str) -> list[float]:
+    """first:last:count or first:last:count:log, as count numbers with both ends among them."""
+    try:
+        first, last, count, *scale = text.split(":")
+        ends, n = (float(first), float(last)), int(count)
+    except ValueError:
+        raise ValueError(f"{text!r} is no range; write first:last:count, or ...:log") from None
+    if scale not in ([], ["log"]) or n < 1 or not all(map(math.isfinite, ends)):
+        raise ValueError(f"{text!r} is no range; write first:last:count, or ...:log")
+    if scale and min(ends) <= 0:
+        raise ValueError(f"{text!r}: a range on a log scale must be positive")
+    values = (np.geomspace if scale else np.linspace)(*ends, n)
+    return [float(f"{value:.12g}") for value in values]  # 0.3, not 0.30000000000000004
