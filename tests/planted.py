@@ -1,0 +1,42 @@
+"""A Transformer whose directions are known because they were written into it by hand."""
+
+from typing import Any
+
+import torch
+
+from data_gen import build_tokenizer
+from probing.model import build_model
+
+K, V = 0, 1  # coordinates: informative words are marked along K, sentiment lies along V
+SENTIMENT = {
+    **dict.fromkeys(["nice", "cute", "delightful", "nice.", "clean."], 1.0),
+    **dict.fromkeys(["mean", "dreadful", "aggressive", "dreadful.", "dirty."], -1.0),
+}
+
+
+def planted_model(texts: list[str]) -> tuple[Any, Any]:
+    """One layer, one head: it looks along K, reads V, and says what it read."""
+    tokenizer = build_tokenizer(texts)
+    model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
+    d = model.config.hidden_size
+    layer = model.bert.encoder.layer[0]
+    attention = layer.attention
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if "LayerNorm" not in name and "word_embeddings" not in name:
+                weights.zero_()
+        words = model.get_input_embeddings().weight
+        words.copy_(torch.randn(words.shape, generator=torch.Generator().manual_seed(0)))
+        words[:, [K, V]] = 0
+        for word, sign in SENTIMENT.items():
+            token = tokenizer.get_vocab()[word]
+            words[token, V] = 4 * sign
+            if not word.endswith("."):  # the city's words have a sentiment too, but no mark
+                words[token, K] = 4
+        attention.self.query.bias[K] = 30  # whatever [CLS] holds
+        attention.self.key.weight[K, K] = 1
+        attention.self.value.weight[V, V] = 1
+        attention.output.dense.weight.copy_(3 * torch.eye(d))
+        model.bert.pooler.dense.weight.copy_(0.3 * torch.eye(d))
+        model.classifier.weight[0, V], model.classifier.weight[1, V] = -3, 3
+    return model, tokenizer
