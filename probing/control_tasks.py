@@ -168,7 +168,8 @@ class LocationTasks:
         X, offsets, words = self.X["train"], self.offsets["train"], self.words["train"]
         if not rows_per_word:
             return location_code(X, offsets, target.train, fraction_blocks(len(words), rng))
-        some = _rows_of_each(words, rows_per_word)
+        # Each sentence has several tokens to learn from, so that a third of them will do.
+        some = _rows_of_each(words, max(1, rows_per_word // 3))
         rows, inner = take_sentences(offsets, some)
         return location_code(X[rows], inner, target.train[rows], word_blocks(words[some], rng))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Probe = Literal["value", "cls", "location"]
 SHARE_TO_SCORE = 4  # of the splits that are only scored, a quarter as many sentences
-TOKEN_SENTENCES = 200  # of which every token is kept, for the location
+TOKEN_SENTENCES = 150  # of which every token is kept, for the location
 
 
 @dataclass(frozen=True)
