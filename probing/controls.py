@@ -95,14 +95,14 @@ def _codes(
     tasks: Tasks, task: str, targets: Sequence[Target], effort: Effort, rng: np.random.Generator
 ) -> dict[str, float]:
     """Bits and compression, means over draws; word by word for tasks in which words keep labels."""
-    codes = [tasks.code(target, rng) for target in targets]
-    found = _mean_code("", codes)
+    # Several draws bring an order each; of the one real task several orders are taken.
+    orders, word_orders = (effort.n_draws, effort.n_orders) if len(targets) == 1 else (1, 1)
+    found = _mean_code("", [tasks.code(target, rng) for target in targets for _ in range(orders)])
     if task != "shuffled labels":
-        orders = effort.n_orders if len(targets) == 1 else 1  # each draw brings an order of its own
         by_word = [
             tasks.code(target, rng, effort.rows_per_word)
             for target in targets
-            for _ in range(orders)
+            for _ in range(word_orders)
         ]
         found |= _mean_code("word_", by_word)
     return found

@@ -34,7 +34,7 @@ from probing.ragged import check_tokens, take_sentences
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)  # theirs
 CODE_GRID: tuple[float, ...] = (1e-4, 1e-2, 1.0, 100.0)
-TOLERANCE = 1e-3  # of the fits, relative: tighter ones take longer and change no code by a percent
+TOLERANCE = 1e-3  # of the fits, relative: tighter ones change a code by a percent or so
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def label_code(
     Both labels weigh the same in every fit: that two words of one label came before one of the
     other says nothing about the next.
     """
-    X = check_states(X)
+    X = _standardized(check_states(X))
     _, positive = check_labels(y, len(X))
 
     def bits_of(seen: IntArray, block: IntArray) -> FloatArray | None:
@@ -134,6 +134,7 @@ def location_code(
     the sum over its tokens.
     """
     states, offsets, informative = check_tokens(states, offsets, informative, None)
+    states = _standardized(states)
     starts, lengths = offsets[:-1], np.diff(offsets)
     uniform = np.log2(lengths / np.add.reduceat(informative.astype(float), starts))
 
@@ -156,23 +157,31 @@ def _balanced(positive: BoolArray) -> FloatArray:
     return np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
 
 
+def _standardized(X: FloatArray) -> FloatArray:
+    """By all states, which the receiver has from the start.
+
+    By those of the rows seen, two at first, coordinates in which these happen to be close would
+    be magnified, and the next block would cost any number of bits.
+    """
+    mean, scale = moments(X, np.ones(len(X)))
+    return np.asarray(((X - mean) / scale).astype(X.dtype))
+
+
 @one_thread
 def logit_path(
     X: FloatArray, positive: BoolArray, weight: FloatArray, new: FloatArray, grid: Sequence[float]
 ) -> FloatArray:
-    """Logits of new states under LinearProbe(C=C) fitted to X, for each C: (n_C, n_new).
+    """Logits of new states under LinearProbe(C=C, standardize=False) fitted to X, for each C.
 
     With fewer rows than dimensions the coefficients lie in the span of the rows, where the same
     problem has as many dimensions as there are rows: the early blocks cost next to nothing.
     """
     X, positive, weight = merge_equal_rows(X, positive, weight)
-    mean, scale = moments(X, weight)
-    Z, new = (((part - mean) / scale).astype(X.dtype) for part in (X, new))
-    if len(Z) < Z.shape[1]:
-        basis = np.linalg.qr(Z.T)[0]  # (d, rows)
-        Z, new = Z @ basis, new @ basis
-    w, logits = np.zeros(Z.shape[1] + 1), []
+    if len(X) < X.shape[1]:
+        basis = np.linalg.qr(X.T)[0]  # (d, rows)
+        X, new = X @ basis, new @ basis
+    w, logits = np.zeros(X.shape[1] + 1), []
     for C in grid:
-        w, _, _ = fit_logistic(Z, positive, weight, C, w, tol=TOLERANCE, max_iter=100)
+        w, _, _ = fit_logistic(X, positive, weight, C, w, tol=TOLERANCE, max_iter=100)
         logits.append(logit_of(new, (w[:-1], w[-1])))
-    return np.stack(logits)
+    return np.stack(logits)  # (n_C, n_new)

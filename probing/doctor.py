@@ -85,6 +85,22 @@ def examine(patient: Patient, progress: Callable[[str], object] | None = None) -
 # ---- the model
 
 
+# First: what an earlier check left behind would count as found.
+@check("model left as found", "a hook, mode or weight that stays behind and changes later results")
+def left_as_found(patient: Patient) -> tuple[bool, str]:
+    before = condition(patient.model)
+    patient.run(attention=True)
+    for layer in layers_of(patient.model):
+        with adding(layer, torch.zeros(1)):
+            alone(patient, at_most=1)
+    after = condition(patient.model)
+    changed = [name for name in before if before[name] != after[name]]
+    hooks = after["hooks"]
+    return not changed and not hooks, (
+        f"{hooks} foreign hooks; changed: {', '.join(changed) or 'nothing'}"
+    )
+
+
 @check("batched = unbatched", "states that depend on which sentences share a batch")
 def batched(patient: Patient) -> tuple[bool, str]:
     together = patient.run().states["tokens"]
@@ -134,7 +150,8 @@ def capturedlayers_of(patient: Patient) -> tuple[bool, str]:
     finally:
         for hook in hooks:
             hook.remove()
-    seen[-1] = final_norm(patient.model)(seen[-1])
+    with torch.inference_mode():
+        seen[-1] = final_norm(patient.model)(seen[-1])
     pairs = zip(seen, recording.states[1:], strict=True)
     wrong = [i + 1 for i, (own, given) in enumerate(pairs) if distance(own, given) > TOLERANCE]
     distinct = all(
@@ -164,21 +181,6 @@ def interventions(patient: Patient) -> tuple[bool, str]:
             missed.append(number)
     n_layers = len(before.states) - 1
     return not missed, f"seen at {n_layers - len(missed)} of {n_layers} layers, not below them"
-
-
-@check("model left as found", "a hook, mode or weight that stays behind and changes later results")
-def left_as_found(patient: Patient) -> tuple[bool, str]:
-    before = condition(patient.model)
-    patient.run(attention=True)
-    for layer in layers_of(patient.model):
-        with adding(layer, torch.zeros(1)):
-            alone(patient, at_most=1)
-    after = condition(patient.model)
-    changed = [name for name in before if before[name] != after[name]]
-    hooks = after["hooks"]
-    return not changed and not hooks, (
-        f"{hooks} foreign hooks; changed: {', '.join(changed) or 'nothing'}"
-    )
 
 
 # ---- the words
