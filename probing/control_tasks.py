@@ -7,6 +7,7 @@ declared informative, so that each sentence still has its place to find.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,8 +18,11 @@ from probing.logistic import FloatArray, IntArray
 from probing.probes import LinearProbe, LocationProbe, shuffled_labels
 from probing.ragged import take_sentences
 
-KNOWN_WORDS, NEW_WORDS = "test", "ood_tokens"  # the splits that probes are judged on
-FITTED = ("train", KNOWN_WORDS)  # where a control task says what is to be found
+# What probes are judged on, by the name of the score. Selectivity goes by sentences that are like
+# the fitted ones: where other words are new too, every probe of [CLS] is off by some constant, and
+# it is luck which of two tasks survives that.
+SCORED = {"accuracy": "held_out", "test": "test", "new_words": "ood_tokens"}
+FITTED = ("train", "held_out")  # where a control task says what is to be found
 
 
 def word_assignments(
@@ -64,11 +68,10 @@ def declared_locations(keys: Any, offsets: Any, priority: dict[Any, float]) -> A
 
 
 class Target(NamedTuple):
-    """What a probe is to find: by split, a label for each row or True at the tokens to locate."""
+    """What a probe is to find: a label for each row, or True at the tokens to locate."""
 
     train: Any
-    known: Any
-    new: Any = None  # of the split with new words, if the task means anything there
+    scored: dict[str, Any]  # by split, for those in which the task means anything
 
 
 @dataclass(frozen=True)
@@ -81,17 +84,15 @@ class LabelTasks:
     names: ClassVar = ("label", "control task", "shuffled labels")
 
     def targets(self, task: str, n_draws: int, rng: np.random.Generator) -> list[Target]:
-        truth = Target(self.y["train"], self.y[KNOWN_WORDS], self.y.get(NEW_WORDS))
+        truth = Target(self.y["train"], {name: self.y[name] for name in self.y if name != "train"})
         if task == "label":
             return [truth]
         if task == "shuffled labels":
             draws = range(n_draws)
             return [truth._replace(train=shuffled_labels(truth.train, None, rng)) for _ in draws]
-        words = np.concatenate([self.words["train"], self.words[KNOWN_WORDS]])
-        y = np.concatenate([truth.train, truth.known])
         return [
-            Target(*(np.array([given[word] for word in self.words[name]]) for name in FITTED))
-            for given in word_assignments(words, y, n_draws, rng)
+            _control([np.array([given[word] for word in self.words[name]]) for name in FITTED])
+            for given in word_assignments(self.words["train"], truth.train, n_draws, rng)
         ]
 
     def fit(self, target: Target, *, C: float | None) -> LinearProbe:
@@ -123,11 +124,8 @@ class LocationTasks:
     names: ClassVar = ("label", "control types", "control positions", "shuffled labels")
 
     def targets(self, task: str, n_draws: int, rng: np.random.Generator) -> list[Target]:
-        truth = Target(
-            self.informative["train"],
-            self.informative[KNOWN_WORDS],
-            self.informative.get(NEW_WORDS),
-        )
+        places = self.informative
+        truth = Target(places["train"], {name: places[name] for name in places if name != "train"})
         if task == "label":
             return [truth]
         if task == "shuffled labels":
@@ -139,7 +137,7 @@ class LocationTasks:
         for _ in range(n_draws):
             priority = dict(zip(known.tolist(), rng.random(len(known)), strict=True))
             parts = [declared_locations(keys[s], self.offsets[s], priority) for s in FITTED]
-            found.append(Target(*parts))
+            found.append(_control(parts))
         return found
 
     def _any_token(self, rng: np.random.Generator) -> Any:
@@ -172,6 +170,10 @@ class LocationTasks:
         some = _rows_of_each(words, max(1, rows_per_word // 3))
         rows, inner = take_sentences(offsets, some)
         return location_code(X[rows], inner, target.train[rows], word_blocks(words[some], rng))
+
+
+def _control(targets: Sequence[Any]) -> Target:
+    return Target(targets[0], dict(zip(FITTED[1:], targets[1:], strict=True)))
 
 
 def _rows_of_each(words: Any, at_most: int) -> IntArray:

@@ -4,8 +4,9 @@ Beside the real task, with a probe of the same kind: control tasks (control_task
 description length (description_length.py) in a random order and word by word, shuffled labels and
 random directions; an untrained model is the caller's second table.
 
-A table has one row for each probe, layer and task: ``accuracy`` on new sentences with known words
-and on ``new_words``, means over the draws of a task, ``spread``, the standard deviation over them;
+A table has one row for each probe, layer and task: ``accuracy`` on held-out training sentences, on
+the ``test`` split and on ``new_words``, means over the draws of a task; ``spread``, the standard
+deviation of the first over them;
 ``selectivity``, the real task's accuracy less the control's; ``compression`` against the uniform
 code, by sentence and by word (``word_``); ``seconds`` of one core, what the row cost.
 """
@@ -15,17 +16,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-from probing.control_tasks import FITTED, KNOWN_WORDS, NEW_WORDS, LabelTasks, LocationTasks, Target
+from probing.control_tasks import FITTED, SCORED, LabelTasks, LocationTasks, Target
 from probing.description_length import Code
+from probing.evaluation import draw
 from probing.logistic import moments
 from probing.ragged import keep_tokens
 from probing.study import POOLED, SplitStates, at_layer
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
 
 CONTROL_PROBES = ("value", "cls", "location")
 Tasks = LabelTasks | LocationTasks
@@ -76,19 +81,17 @@ def _scores(
 ) -> dict[str, float]:
     """Means over draws: the i-th probe, on the states of the i-th tasks, for the i-th target."""
 
-    def each(split: str, wanted: Callable[[Target], Any]) -> list[float]:
+    def each(split: str) -> list[float]:
         draws = zip(tasks, probes, targets, strict=True)
-        return [one.accuracy(probe, split, wanted(target)) for one, probe, target in draws]
+        return [one.accuracy(probe, split, target.scored[split]) for one, probe, target in draws]
 
-    known = each(KNOWN_WORDS, lambda target: target.known)
-    return {
-        "accuracy": float(np.mean(known)),
-        "spread": float(np.std(known, ddof=1)) if len(known) > 1 else np.nan,
-        "draws": len(known),
-        "new_words": np.nan
-        if targets[0].new is None
-        else float(np.mean(each(NEW_WORDS, lambda target: target.new))),
+    scores = {
+        name: float(np.mean(each(split))) if split in targets[0].scored else np.nan
+        for name, split in SCORED.items()
     }
+    held_out = each(SCORED["accuracy"])
+    spread = float(np.std(held_out, ddof=1)) if len(held_out) > 1 else np.nan
+    return scores | {"spread": spread, "draws": len(held_out)}
 
 
 def _codes(
@@ -124,6 +127,21 @@ def _along_random(tasks: Tasks, n: int, rng: np.random.Generator) -> dict[str, f
     return _scores(lines, [line.fit(target, C=1.0) for line in lines], [target] * n)
 
 
+def control_splits(dataset: DatasetDict, *, max_rows: int) -> DatasetDict:
+    """Some training sentences, and of each kind that probes are judged on a quarter as many."""
+    train = dataset["train"]
+    n_fitted = min(max_rows, 4 * len(train) // 5)
+    n_scored = n_fitted // 4
+    fitted = draw(len(train), n_fitted)
+    parts = {
+        "train": train.select(fitted),
+        "held_out": train.select(np.setdiff1d(draw(len(train), n_fitted + n_scored), fitted)),
+    }
+    for name in set(SCORED.values()) & set(dataset):
+        parts[name] = dataset[name].select(draw(len(dataset[name]), n_scored))
+    return type(dataset)(parts)
+
+
 def control_table(
     states: dict[str, SplitStates],
     *,
@@ -136,10 +154,10 @@ def control_table(
 ) -> pd.DataFrame:
     """All controls of one model. ``progress(done, of)`` counts pairs of a probe and a layer."""
     if missing := [name for name in FITTED if name not in states]:
-        raise ValueError(f"the controls need a split {missing[0]!r}, which this dataset has not")
+        raise ValueError(f"the controls need a split {missing[0]!r}; control_splits makes it")
     if unknown := [probe for probe in probes if probe not in CONTROL_PROBES]:
         raise ValueError(f"no controls for {unknown[0]!r}; there are {', '.join(CONTROL_PROBES)}")
-    kept = {name: split for name, split in states.items() if name in (*FITTED, NEW_WORDS)}
+    kept = {name: states[name] for name in ("train", *SCORED.values()) if name in states}
     arrays = [*kept["train"].pooled.states.values(), *kept["train"].tokens.states.values()]
     chosen = layers if layers is not None else range(arrays[0].shape[1])
     pairs = [(probe, layer) for probe in probes for layer in chosen]
@@ -196,6 +214,8 @@ def by_layer(table: pd.DataFrame) -> pd.DataFrame:
         ("accuracy", "its selectivity"): column("selectivity", "label", "untrained"),
         ("accuracy", "shuffled"): column("accuracy", "shuffled"),
         ("accuracy", "random"): column("accuracy", "random"),
+        ("other splits", "test"): column("test", "label"),
+        ("other splits", "new words"): column("new_words", "label"),
     }
     for title, measure in (("compression", "compression"), ("by word", "word_compression")):
         found[title, "label"] = column(measure, "label")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Probe = Literal["value", "cls", "location"]
-SHARE_TO_SCORE = 4  # of the splits that are only scored, a quarter as many sentences
 TOKEN_SENTENCES = 150  # of which every token is kept, for the location
 
 
@@ -35,7 +34,7 @@ class Config:
     layers: tuple[int, ...] = ()
     """Only these layers (0 is the embeddings); all by default."""
     max_rows: int = 2000
-    """At most this many training sentences, drawn at random, and a quarter of it of others."""
+    """At most this many training sentences to fit, drawn at random; a quarter of it to score."""
     draws: int = 3
     """Of control labels and of shuffled ones."""
     jobs: int = os.cpu_count() or 1
@@ -72,9 +71,7 @@ def main(config: Config) -> None:
     from transformers.utils import logging
 
     from data_gen import build_dataset
-    from probing.control_tasks import FITTED, NEW_WORDS
-    from probing.controls import by_layer
-    from probing.evaluation import draw
+    from probing.controls import by_layer, control_splits
     from probing.pretrained import load_model, untrained_like
 
     start = time.perf_counter()
@@ -84,24 +81,13 @@ def main(config: Config) -> None:
     n_layers = model.config.num_hidden_layers
     if any(not 0 <= layer <= n_layers for layer in config.layers):
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {config.model}")
-    dataset = build_dataset(config.spec)
-    rooms = {"train": config.max_rows}
-    parts = {
-        name: dataset[name].select(
-            draw(len(dataset[name]), rooms.get(name, config.max_rows // SHARE_TO_SCORE))
-        )
-        for name in (*FITTED, NEW_WORDS)
-        if name in dataset
-    }
+    dataset = control_splits(build_dataset(config.spec), max_rows=config.max_rows)
     models = {"trained": model, "untrained": untrained_like(model, config.seed)}
-    tables = [
-        controlled(config, name, one, tokenizer, type(dataset)(parts))
-        for name, one in models.items()
-    ]
+    tables = [controlled(config, name, one, tokenizer, dataset) for name, one in models.items()]
     table = pd.concat(tables, ignore_index=True)
     with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
         table.to_parquet(folder / "controls.parquet", index=False)
-    print(f"{config.model}: accuracy on known words, compression against the uniform code")
+    print(f"{config.model}: accuracy on held-out training sentences; compression of their code")
     print(by_layer(table).round(2).to_string())
     seconds = time.perf_counter() - start
     print(f"{seconds:.0f} s with {config.jobs} processes; written to {config.output}")

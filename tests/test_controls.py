@@ -12,10 +12,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
-from data_gen import build_dataset, build_tokenizer
+from data_gen import build_tokenizer
 from probing import description_length
 from probing.control_tasks import LabelTasks, LocationTasks, declared_locations, word_assignments
-from probing.controls import Effort, by_layer, control_rows, control_table
+from probing.controls import Effort, by_layer, control_rows, control_splits, control_table
 from probing.description_length import (
     CODE_GRID,
     FRACTIONS,
@@ -47,7 +47,7 @@ def labelled(kind: str, n: int, seed: int) -> tuple[Any, Any, Any]:
 
 
 def label_tasks(kind: str) -> LabelTasks:
-    parts = {"train": labelled(kind, 960, 0), "test": labelled(kind, 480, 1)}
+    parts = {"train": labelled(kind, 960, 0), "held_out": labelled(kind, 480, 1)}
     X, y, words = ({name: part[i] for name, part in parts.items()} for i in range(3))
     return LabelTasks(X, y, words)
 
@@ -239,7 +239,7 @@ def located(kind: str, n: int, seed: int) -> tuple[Any, ...]:
 
 
 def location_tasks(kind: str) -> LocationTasks:
-    parts = {"train": located(kind, 240, 0), "test": located(kind, 240, 1)}
+    parts = {"train": located(kind, 240, 0), "held_out": located(kind, 240, 1)}
     fields = ({name: part[i] for name, part in parts.items()} for i in range(5))
     return LocationTasks(*fields)
 
@@ -307,11 +307,23 @@ def test_the_script_writes_its_table(
         script.main(script.Config(model=str(folder), layers=(7,), output=tmp_path / "other"))
 
 
-def test_a_dataset_without_a_test_split_is_refused() -> None:
-    with pytest.raises(ValueError, match="test"):
+def test_held_out_sentences_are_of_the_training_split_and_not_fitted(sentiment: Any) -> None:
+    parts = control_splits(sentiment, max_rows=400)
+    texts = {name: set(split["text"][:]) for name, split in parts.items()}
+    sizes = {name: len(split) for name, split in parts.items()}
+    assert sizes == {"train": 400, "held_out": 100, "test": 100, "ood_tokens": 100}
+    assert not texts["train"] & texts["held_out"]
+    everything = set(sentiment["train"]["text"][:])
+    assert texts["train"] | texts["held_out"] <= everything
+    small = type(sentiment)({"train": sentiment["train"].select(range(50))})
+    sizes = {name: len(split) for name, split in control_splits(small, max_rows=400).items()}
+    assert sizes == {"train": 40, "held_out": 10}
+
+
+def test_states_without_held_out_sentences_and_unknown_probes_are_refused() -> None:
+    with pytest.raises(ValueError, match="control_splits"):
         control_table({"train": None})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="no controls"):
-        control_table({"train": None, "test": None}, probes=("head",))  # type: ignore[dict-item]
+        control_table({"train": None, "held_out": None}, probes=("head",))  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="at least 1"):
         Effort(n_draws=0)
-    assert "test" in build_dataset("sentiment")

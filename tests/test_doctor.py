@@ -1,4 +1,4 @@
-"""Each check of the doctor passes on a healthy model, and finds the fault that is planted for it."""
+"""Each check of the doctor passes on a healthy model and finds the fault planted for it."""
 
 import sys
 from collections.abc import Callable
