@@ -87,7 +87,7 @@ def main(config: Config) -> None:
     table = pd.concat(tables, ignore_index=True)
     with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
         table.to_parquet(folder / "controls.parquet", index=False)
-    print(f"{config.model}: accuracy on held-out training sentences; compression of their code")
+    print(f"{config.model}: accuracy on held-out training sentences; compression of labels")
     print(by_layer(table).round(2).to_string())
     seconds = time.perf_counter() - start
     print(f"{seconds:.0f} s with {config.jobs} processes; written to {config.output}")
