@@ -1,0 +1,66 @@
+"""Examine a model and a dataset for faults that give numbers instead of errors.
+
+Prints one line a check: did it pass, what was measured, what does it protect from. Exit code 0 if
+all pass, 1 if one fails, 2 if there is nothing to examine (no such model or spec).
+"""
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from command_line import run
+
+if TYPE_CHECKING:
+    from probing.doctor import Finding
+
+
+@dataclass(frozen=True)
+class Config:
+    model: str = "minilm"
+    """minilm, the folder of a model, or a name on the hub such as bert-base-uncased."""
+    spec: str = "sentiment"
+    """The dataset: a built-in name or the path of a TOML spec."""
+    seed: int = 0
+    """Of the untrained models and the interventions."""
+
+
+def main(config: Config) -> None:
+    if config.seed < 0:
+        raise ValueError(f"--seed must not be negative, but is {config.seed}")
+
+    from tqdm import tqdm
+    from transformers.utils import logging
+
+    from data_gen import build_dataset
+    from probing.doctor import DOCTOR, examine
+    from probing.patient import Patient
+    from probing.pretrained import load_model
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    model, tokenizer = load_model(config.model)
+    patient = Patient(model, tokenizer, build_dataset(config.spec), seed=config.seed)
+    with tqdm(desc="examining", total=len(DOCTOR), unit="check", disable=None, leave=False) as bar:
+        findings = examine(patient, progress=lambda _: bar.update())
+    print(report(findings))
+    failed = sum(not finding.passed for finding in findings)
+    print(
+        f"{len(findings) - failed} of {len(findings)} checks passed: {config.model}, {config.spec}"
+    )
+    if failed:
+        raise SystemExit(1)
+
+
+def report(findings: "list[Finding]") -> str:
+    lines = [f"{'check':<21}{'':<6}{'measured':<62}protects from"]
+    for finding in findings:
+        measured = textwrap.shorten(finding.measured, 200)
+        first, *rest = textwrap.wrap(measured, 60)
+        verdict = "pass" if finding.passed else "FAIL"
+        lines.append(f"{finding.name:<21}{verdict:<6}{first:<62}{finding.protects_from}")
+        lines += [f"{'':<27}{line}" for line in rest]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    run(main, Config, __doc__)

@@ -1,0 +1,329 @@
+"""Controls tell knowing from learning, on states where it is known which is which."""
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import controls as script
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import brentq
+
+from data_gen import build_tokenizer
+from probing import description_length
+from probing.control_tasks import LabelTasks, LocationTasks, declared_locations, word_assignments
+from probing.controls import Effort, by_layer, control_rows, control_splits, control_table
+from probing.description_length import (
+    CODE_GRID,
+    FRACTIONS,
+    fraction_blocks,
+    label_code,
+    location_code,
+    logit_path,
+    online_code,
+    word_blocks,
+)
+from probing.model import build_model
+from probing.probes import LinearProbe
+
+D, N_WORDS = 30, 24
+EFFORT = Effort(n_draws=2, n_orders=3, n_directions=5)
+
+
+def labelled(kind: str, n: int, seed: int) -> tuple[Any, Any, Any]:
+    """States, labels and words. Of the label: a direction; of the word: one coordinate each."""
+    rng = np.random.default_rng(seed)
+    words = rng.permutation(n) % N_WORDS
+    y = words % 2
+    X = 0.3 * rng.standard_normal((n, D))
+    if kind == "signal":
+        X[:, 0] += 4.0 * (2 * y - 1)
+    elif kind == "identity":
+        X[np.arange(n), words] += 8.0
+    return X, y, words
+
+
+def label_tasks(kind: str) -> LabelTasks:
+    parts = {"train": labelled(kind, 960, 0), "held_out": labelled(kind, 480, 1)}
+    X, y, words = ({name: part[i] for name, part in parts.items()} for i in range(3))
+    return LabelTasks(X, y, words)
+
+
+def rows_of(tasks: Any, seed: int = 0) -> pd.DataFrame:
+    return pd.DataFrame(control_rows(tasks, effort=EFFORT, seed=seed)).set_index("task")
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, pd.DataFrame]:
+    return {kind: rows_of(label_tasks(kind)) for kind in ("signal", "identity", "noise")}
+
+
+def test_a_planted_signal_is_selective_and_its_code_is_short(found: Any) -> None:
+    label, control = found["signal"].loc["label"], found["signal"].loc["control task"]
+    assert label["accuracy"] > 0.99
+    assert control["accuracy"] < 0.75, "words have nothing of their own to be known by"
+    assert label["selectivity"] > 0.25
+    assert label["compression"] > 20
+    assert label["word_compression"] > 6, "new words are read at once; 24 / 2 is the most"
+    assert control["word_compression"] < 1.1
+
+
+def test_words_known_by_heart_are_accurate_but_not_selective(found: Any) -> None:
+    label, control = found["identity"].loc["label"], found["identity"].loc["control task"]
+    assert label["accuracy"] > 0.99
+    assert abs(label["selectivity"]) < 0.02
+    assert label["compression"] > 3, "accuracy and the code by sentence do not see the difference"
+    assert label["word_compression"] < 1.1, "the code by word does"
+    assert control["compression"] == pytest.approx(label["compression"], rel=0.2)
+
+
+def test_a_known_word_costs_more_bits_than_a_signal(found: Any) -> None:
+    """Twenty-four words have to be seen first; a direction only once."""
+    assert found["identity"].loc["label"]["bits"] > 1.5 * found["signal"].loc["label"]["bits"]
+
+
+def test_where_there_is_nothing_every_task_is_at_chance(found: Any) -> None:
+    noise = found["noise"]
+    # four standard errors of 480 sentences are .09
+    assert (noise["accuracy"] - 0.5).abs().max() < 0.1
+    assert_allclose(noise["compression"].dropna(), 1, atol=0.03)
+    assert_allclose(noise["word_compression"].dropna(), 1, atol=0.03)
+
+
+def test_shuffled_labels_and_random_directions_find_nothing_in_a_signal(found: Any) -> None:
+    signal = found["signal"]
+    assert signal.loc["shuffled labels"]["compression"] == pytest.approx(1, abs=0.03)
+    # A random direction sees a share of the signal, which fills one of 30 dimensions here.
+    assert signal.loc["random direction"]["accuracy"] < signal.loc["label"]["accuracy"] - 0.1
+    assert (signal["seconds"] > 0).all()
+
+
+# ---- the online code
+
+
+def test_the_fractions_are_those_of_voita_and_titov() -> None:
+    blocks = fraction_blocks(10_000, np.random.default_rng(0))
+    ends = np.cumsum([len(block) for block in blocks])
+    assert ends.tolist() == [10, 20, 40, 80, 160, 320, 625, 1250, 2500, 5000, 10_000]
+    assert sorted(np.concatenate(blocks)) == list(range(10_000))
+    few = fraction_blocks(20, np.random.default_rng(0))
+    assert len(few) < len(FRACTIONS), "cuts that coincide are one"
+    assert all(len(block) for block in few)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_of_a_learnable_label_only_the_first_block_costs(
+    C: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two points, +1 and -1, in equal numbers: after n rows the coefficient w is the minimum of
+    n log(1 + exp(-w)) + w^2 / (2 C), and each row of the next block costs log2(1 + exp(-w)).
+    """
+    n = 10_000
+    y = np.arange(n) % 2
+    X = (2.0 * y - 1)[:, None]
+    ends = [math.ceil(fraction * n) for fraction in FRACTIONS]
+    blocks = np.split(np.arange(n), ends[:-1])
+
+    def cost(seen: int, block: int) -> float:
+        w = brentq(lambda w: seen / (1 + math.exp(w)) - w / C, 0, 50)
+        return block * math.log1p(math.exp(-w)) / math.log(2)
+
+    expected = [ends[0], *(cost(a, b - a) for a, b in pairwise(ends))]
+    usual = label_code(X, y, blocks, grid=(C,))
+    monkeypatch.setattr(description_length, "TOLERANCE", 1e-10)
+    code = label_code(X, y, blocks, grid=(C,))
+    assert_allclose(code.block_bits, expected, rtol=1e-4)
+    assert usual.bits == pytest.approx(code.bits, rel=0.02), "the tolerance in use costs little"
+    if C == 100:
+        assert code.bits < ends[0] + 2
+
+
+def test_random_labels_cost_what_a_uniform_code_does() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((2000, D)), rng.permutation(np.arange(2000) % 2)
+    code = label_code(X, y, fraction_blocks(2000, rng))
+    assert code.uniform_bits == 2000
+    assert code.compression == pytest.approx(1, abs=0.01)
+    # The control: a single weak penalty bets on what it learnt by heart, and loses.
+    assert label_code(X, y, fraction_blocks(2000, rng), grid=(100.0,)).compression < 0.8
+
+
+def test_the_mixture_costs_two_bits_more_than_the_best_penalty_at_most() -> None:
+    X, y, _ = labelled("identity", 500, 3)
+    blocks = fraction_blocks(500, np.random.default_rng(0))
+    single = [label_code(X, y, blocks, grid=(C,)).bits for C in CODE_GRID]
+    mixed = label_code(X, y, blocks).bits
+    # Fits that start from the solution before end a little elsewhere within their tolerance.
+    assert mixed <= min(single) + math.log2(len(CODE_GRID)) + 0.02 * min(single)
+    assert max(single) > mixed + 5, "the control: the wrong penalty is worse"
+
+
+def test_a_mixture_of_two_known_codes_is_the_average_of_their_probabilities() -> None:
+    blocks = [np.array([0]), np.array([1]), np.array([2])]
+    bits = np.array([[0.0, 1.0, 3.0], [0.0, 2.0, 1.0]])
+    code = online_code(blocks, np.ones(3), lambda seen, block: bits[:, block], 2)
+    # First block: uniform. Then -log2 of (2^-1 + 2^-2) / 2, and of (2^-4 + 2^-3) / 2 in all.
+    assert_allclose(np.cumsum(code.block_bits), [1, 1 - math.log2(0.375), 1 - math.log2(0.09375)])
+    assert code.uniform_bits == 3
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_the_path_gives_the_logits_of_the_probe(n: int) -> None:
+    """In the span of the rows (20 of them in 30 dimensions) or not."""
+    X, y, _ = labelled("signal", n, 4)
+    new = labelled("signal", 50, 5)[0]
+    logits = logit_path(X, y == 1, np.ones(n), new, (0.01, 1.0))
+    for C, found in zip((0.01, 1.0), logits, strict=True):
+        expected = LinearProbe(C=C, standardize=False).fit(X, y).decision_function(new)
+        assert_allclose(found, expected, rtol=0.05, atol=0.05 * np.abs(expected).max())
+
+
+def test_word_blocks_hold_one_word_each_behind_one_of_each_label() -> None:
+    _, y, words = labelled("noise", 240, 6)
+    blocks = word_blocks(words, np.random.default_rng(0), y)
+    assert [len(set(words[block])) for block in blocks] == [2] + [1] * (N_WORDS - 2)
+    assert set(y[blocks[0]]) == {0, 1}
+    assert sorted(np.concatenate(blocks)) == list(range(240))
+    orders = [word_blocks(words, np.random.default_rng(seed), y) for seed in (0, 1)]
+    assert (np.concatenate(orders[0]) == np.concatenate(blocks)).all()
+    assert (np.concatenate(orders[1]) != np.concatenate(blocks)).any()
+
+
+# ---- control tasks
+
+
+def test_six_words_have_nine_other_labels() -> None:
+    words = np.repeat(["nice", "mean", "cute", "dreadful", "aggressive", "delightful"], 5)
+    y = np.isin(words, ["nice", "cute", "delightful"]).astype(int)
+    found = word_assignments(words, y, 100, np.random.default_rng(0))
+    assert len(found) == 9
+    truth = dict(zip(words, y, strict=True))
+    for given in found:
+        assert sorted(given.values()) == [0, 0, 0, 1, 1, 1]
+        agreed = sum(given[word] == truth[word] for word in truth)
+        assert agreed in (2, 4), "so that a probe of the truth is right on 4 of 6: at most 1/3 less"
+    with pytest.raises(ValueError, match="four"):
+        word_assignments(["a", "b"], [0, 1], 3, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="one label each"):
+        word_assignments(["a", "a", "b"], [0, 1, 1], 3, np.random.default_rng(0))
+
+
+def test_the_declared_token_has_the_highest_priority_of_its_sentence() -> None:
+    keys, offsets = np.array([5, 6, 7, 6, 8, 6]), np.array([0, 3, 6])
+    declared = declared_locations(keys, offsets, {5: 0.2, 6: 0.9, 7: 0.5})
+    assert declared.tolist() == [False, True, False, True, False, True]
+    declared = declared_locations(keys, offsets, {5: 0.2, 7: 0.5, 8: 0.1})
+    assert declared.tolist() == [False, False, True, False, True, False]
+
+
+def located(kind: str, n: int, seed: int) -> tuple[Any, ...]:
+    """Five tokens a sentence, of twenty types. One is marked along e0, or types are one-hot and
+    the informative token is one of four types.
+    """
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(0, 5 * n + 1, 5)
+    types = 4 + rng.integers(16, size=5 * n)
+    place = offsets[:-1] + rng.integers(5, size=n)
+    types[place] = rng.permutation(n) % 4
+    informative = np.zeros(5 * n, dtype=bool)
+    informative[place] = True
+    X = 0.3 * rng.standard_normal((5 * n, D))
+    if kind == "signal":
+        X[place, 0] += 5.0
+    else:
+        X[np.arange(5 * n), types] += 8.0
+    return X, offsets, informative, types[place], types
+
+
+def location_tasks(kind: str) -> LocationTasks:
+    parts = {"train": located(kind, 240, 0), "held_out": located(kind, 240, 1)}
+    fields = ({name: part[i] for name, part in parts.items()} for i in range(5))
+    return LocationTasks(*fields)
+
+
+def test_a_marked_place_is_selective_and_types_known_by_heart_are_not() -> None:
+    signal, identity = (rows_of(location_tasks(kind)) for kind in ("signal", "identity"))
+    for rows in (signal, identity):
+        assert rows.loc["label"]["accuracy"] > 0.95
+        assert rows.loc["shuffled labels"]["compression"] == pytest.approx(1, abs=0.05)
+    assert signal.loc["control types"]["accuracy"] < 0.5
+    assert signal.loc["control positions"]["accuracy"] < 0.5
+    assert signal.loc["label"]["selectivity"] > 0.5
+    assert identity.loc["label"]["selectivity"] < 0.2
+    assert signal.loc["label"]["word_compression"] > 2 * identity.loc["label"]["word_compression"]
+
+
+def test_the_place_of_one_word_in_four_costs_two_bits() -> None:
+    rng = np.random.default_rng(0)
+    states, offsets = rng.standard_normal((400, 5)), np.arange(0, 401, 4)
+    informative = np.tile([True, False, False, False], 100)
+    blocks = fraction_blocks(100, rng)
+    code = location_code(states, offsets, informative, blocks)
+    assert code.uniform_bits == pytest.approx(200)
+    assert code.compression == pytest.approx(1, abs=0.05)
+    pairs = np.tile([True, True, False, False], 100)  # a word of two tokens: one bit
+    assert location_code(states, offsets, pairs, blocks).uniform_bits == pytest.approx(100)
+
+
+def test_equal_seeds_give_equal_controls_and_others_do_not() -> None:
+    first, again, other = (rows_of(label_tasks("noise"), seed) for seed in (0, 0, 1))
+    timeless = [column for column in first if column != "seconds"]
+    pd.testing.assert_frame_equal(first[timeless], again[timeless])
+    assert not first[timeless].equals(other[timeless])
+
+
+# ---- the script
+
+
+@pytest.fixture(scope="module")
+def folder(sentiment: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokenizer = build_tokenizer([text for split in sentiment.values() for text in split["text"][:]])
+    path = tmp_path_factory.mktemp("model")
+    build_model(tokenizer, "tiny", ["negative", "positive"], seed=0).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def test_the_script_writes_its_table(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = script.Config(
+        model=str(folder), layers=(1,), max_rows=200, draws=1, jobs=1, output=tmp_path / "controls"
+    )
+    script.main(config)
+    table = pd.read_parquet(config.output / "controls.parquet")
+    assert set(table["model"]) == {"trained", "untrained"}
+    assert set(table["layer"]) == {1}
+    assert len(table) == 2 * (4 + 4 + 5)
+    assert {"selectivity", "compression", "word_compression", "seconds"} <= set(table.columns)
+    assert "selectivity" in capsys.readouterr().out
+    assert by_layer(table).shape[0] == 3
+    with pytest.raises(FileExistsError):
+        script.main(config)
+    with pytest.raises(ValueError, match="--layers"):
+        script.main(script.Config(model=str(folder), layers=(7,), output=tmp_path / "other"))
+
+
+def test_held_out_sentences_are_of_the_training_split_and_not_fitted(sentiment: Any) -> None:
+    parts = control_splits(sentiment, max_rows=400)
+    texts = {name: set(split["text"][:]) for name, split in parts.items()}
+    sizes = {name: len(split) for name, split in parts.items()}
+    assert sizes == {"train": 400, "held_out": 100, "test": 100, "ood_tokens": 100}
+    assert not texts["train"] & texts["held_out"]
+    everything = set(sentiment["train"]["text"][:])
+    assert texts["train"] | texts["held_out"] <= everything
+    small = type(sentiment)({"train": sentiment["train"].select(range(50))})
+    sizes = {name: len(split) for name, split in control_splits(small, max_rows=400).items()}
+    assert sizes == {"train": 40, "held_out": 10}
+
+
+def test_states_without_held_out_sentences_and_unknown_probes_are_refused() -> None:
+    with pytest.raises(ValueError, match="control_splits"):
+        control_table({"train": None})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="no controls"):
+        control_table({"train": None, "held_out": None}, probes=("head",))  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="at least 1"):
+        Effort(n_draws=0)

@@ -1,0 +1,304 @@
+"""Each check of the doctor passes on a healthy model and finds the fault planted for it."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import doctor
+import numpy as np
+import pytest
+import torch
+from command_line import run
+from test_activations import bert, gpt2
+from test_alignment import byte_level
+from transformers import BertModel
+
+from data_gen import build_tokenizer
+from probing import activations
+from probing.activations import Activations, extract
+from probing.doctor import DOCTOR, examine
+from probing.evaluation import draw
+from probing.patient import Patient
+from probing.pretrained import untrained_like
+
+
+@pytest.fixture(scope="module")
+def some(sentiment: Any) -> Any:
+    """A part of the main splits, as many of each label."""
+
+    def part(split: Any, n: int) -> Any:
+        labels = np.array(split["label"][:])
+        rows = [np.flatnonzero(labels == label) for label in (0, 1)]
+        return split.select(np.concatenate([each[draw(len(each), n)] for each in rows]))
+
+    names = ("train", "test", "ood_tokens", "ood_structure")
+    return type(sentiment)({name: part(sentiment[name], 30) for name in names})
+
+
+@pytest.fixture(scope="module")
+def tokenizer(sentiment: Any) -> Any:
+    return build_tokenizer(sentiment["train"]["text"][:])
+
+
+@pytest.fixture
+def healthy(some: Any, tokenizer: Any) -> Patient:
+    return Patient(bert(len(tokenizer), BertModel).eval(), tokenizer, some)
+
+
+def failed(patient: Patient) -> set[str]:
+    return {finding.name for finding in examine(patient) if not finding.passed}
+
+
+def test_a_healthy_model_passes_every_check(healthy: Patient) -> None:
+    findings = examine(healthy)
+    assert [finding.name for finding in findings if not finding.passed] == []
+    assert len({finding.name for finding in findings}) == len(DOCTOR) == 12
+    assert all(finding.measured and finding.protects_from for finding in findings)
+
+
+def test_a_healthy_decoder_passes_every_check(sentiment: Any, some: Any) -> None:
+    tokenizer = byte_level(sentiment["train"]["text"][:])
+    assert failed(Patient(gpt2(len(tokenizer)).eval(), tokenizer, some)) == set()
+
+
+# ---- faults of the model
+
+
+class Blind(BertModel):  # type: ignore[misc]
+    """Forgets the attention mask: padding is seen."""
+
+    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
+        return super().forward(*args, attention_mask=torch.ones_like(attention_mask), **options)
+
+
+class Silent(BertModel):  # type: ignore[misc]
+    """Keeps sdpa whatever is asked for, and so gives no attention."""
+
+    def set_attn_implementation(self, *args: Any, **options: Any) -> None:
+        pass
+
+
+class Unnormalised(BertModel):  # type: ignore[misc]
+    """Its attention is what dropout leaves of it."""
+
+    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
+        output = super().forward(*args, attention_mask=attention_mask, **options)
+        if output.attentions:
+            output.attentions = tuple(layer * 1.1 for layer in output.attentions)
+        return output
+
+
+class Shifted(BertModel):  # type: ignore[misc]
+    """Names each state after the layer above it."""
+
+    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
+        output = super().forward(*args, attention_mask=attention_mask, **options)
+        states = output.hidden_states
+        output.hidden_states = (states[0] / 2, *states[:-1])
+        return output
+
+
+class Short(BertModel):  # type: ignore[misc]
+    """Leaves a layer out."""
+
+    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
+        output = super().forward(*args, attention_mask=attention_mask, **options)
+        output.hidden_states = output.hidden_states[1:]
+        return output
+
+
+class Remembering(BertModel):  # type: ignore[misc]
+    """Answers from memory, whatever hooks have been put on it since."""
+
+    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
+        memory = self.__dict__.setdefault("memory", {})
+        key = str((options["input_ids"].tolist(), options["output_attentions"]))
+        if key not in memory:
+            memory[key] = super().forward(*args, attention_mask=attention_mask, **options)
+        return memory[key]
+
+
+MODELS = {
+    "batched = unbatched": Blind,
+    "attention": Silent,
+    "captured layers": Shifted,
+    "interventions show": Remembering,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fault_of_the_model_is_found(name: str, healthy: Patient) -> None:
+    model = bert(len(healthy.tokenizer), MODELS[name]).eval()
+    assert name in failed(replace(healthy, model=model))
+
+
+def test_attention_that_does_not_sum_to_one_and_a_missing_layer_are_found(healthy: Patient) -> None:
+    n_words = len(healthy.tokenizer)
+    assert failed(replace(healthy, model=bert(n_words, Unnormalised).eval())) >= {"attention"}
+    assert failed(replace(healthy, model=bert(n_words, Short).eval())) >= {"captured layers"}
+
+
+def test_a_forgotten_hook_is_found(healthy: Patient) -> None:
+    handle = healthy.model.encoder.layer[0].register_forward_hook(lambda *_: None)
+    assert "model left as found" in failed(healthy)
+    handle.remove()
+    assert failed(healthy) == set()
+
+
+# ---- faults of what all results go through
+
+
+def naive(model: Any, tokenizer: Any, texts: Any, spans: Any, **options: Any) -> Activations:
+    """Pads on the side that the tokenizer prefers, and lets the positions shift."""
+    right = extract(model, tokenizer, texts, spans, **options)
+    inputs = tokenizer(list(texts), return_tensors="pt", padding=True)
+    with torch.no_grad():
+        states = model.base_model(**inputs, output_hidden_states=True).hidden_states
+    mask = inputs["attention_mask"].bool()
+    tokens = torch.stack([layer[mask] for layer in states], dim=1).numpy()
+    return replace(right, states={**right.states, "tokens": tokens})
+
+
+def leaking(model: Any, *args: Any, **options: Any) -> Activations:
+    found = extract(model, *args, **options)
+    model.base_model.encoder.layer[0].register_forward_hook(lambda *_: None)
+    return found
+
+
+def training(model: Any, *args: Any, **options: Any) -> Activations:
+    found = extract(model, *args, **options)
+    model.train()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("padding side", naive),
+        ("model left as found", leaking),
+        ("model left as found", training),
+    ],
+)
+def test_a_fault_of_the_extraction_is_found(
+    name: str, fault: Callable[..., Any], healthy: Patient
+) -> None:
+    assert name in failed(replace(healthy, extract=fault))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda model, seed: untrained_like(model, 0),  # the seed controls nothing
+        lambda model, seed: untrained_like(model, int(torch.seed() % 2**31)),  # no seed repeats
+    ],
+)
+def test_seeds_that_do_nothing_or_do_not_repeat_are_found(
+    fault: Callable[..., Any], healthy: Patient
+) -> None:
+    assert "seeds" in failed(replace(healthy, untrained=fault))
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    ["model", "tokenizer", "list of texts and spans", "choice of positions"],
+)
+def test_a_cache_key_that_leaves_something_out_is_found(
+    left_out: str, healthy: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = activations._key
+    monkeypatch.setattr(
+        activations, "_key", lambda *args: complete(*args) | {left_out: "whatever it is"}
+    )
+    assert failed(healthy) == {"cache keys"}
+
+
+# ---- faults of the words and the splits
+
+
+def test_a_tokenizer_that_knows_no_word_is_found(healthy: Patient) -> None:
+    assert "unknown words" in failed(replace(healthy, tokenizer=build_tokenizer(["nothing here"])))
+
+
+def changed(patient: Patient, name: str, edit: Callable[[Any], Any]) -> Patient:
+    dataset = type(patient.dataset)({**patient.dataset, name: edit(patient.dataset[name])})
+    return replace(patient, dataset=dataset)
+
+
+def test_shifted_spans_are_found(healthy: Patient) -> None:
+    def shift(row: Any) -> Any:
+        return {"span": [row["span"][0] - 3, row["span"][1] - 3]}
+
+    assert "spans" in failed(changed(healthy, "test", lambda split: split.map(shift)))
+
+    def neighbour(row: Any) -> Any:
+        """Spans and words agree with each other, but on the wrong word."""
+        place = row["location"] - 1
+        start = len(" ".join([*row["words"][:place], ""]))
+        return {"location": place, "span": [start, start + len(row["words"][place])]}
+
+    assert "spans" in failed(changed(healthy, "test", lambda split: split.map(neighbour)))
+
+
+def test_a_sentence_in_two_splits_and_one_that_counts_twice_are_found(healthy: Patient) -> None:
+    train = healthy.dataset["train"]
+    assert failed(changed(healthy, "test", lambda _: train)) == {"splits disjoint"}
+    twice = [*range(len(train)), *range(len(train))]
+    assert failed(changed(healthy, "train", lambda split: split.select(twice))) == {
+        "splits disjoint"
+    }
+
+
+def test_an_unbalanced_split_is_found(healthy: Patient) -> None:
+    def more_of_one(split: Any) -> Any:
+        return split.filter(lambda row: row["label"] == 1 or len(row["text"]) % 2)
+
+    assert failed(changed(healthy, "test", more_of_one)) == {"splits balanced"}
+
+
+def test_every_check_has_its_planted_fault() -> None:
+    """The list of what the tests above plant; a new check needs a new line."""
+    planted = {*MODELS, "padding side", "model left as found", "seeds", "cache keys"}
+    planted |= {"unknown words", "spans", "splits disjoint", "splits balanced"}
+    assert planted == {check.name for check in DOCTOR}
+
+
+# ---- the script
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    bert(len(tokenizer), BertModel).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("model", "spec", "code", "said"),
+    [
+        ("good", "sentiment", 0, "12 of 12 checks passed"),
+        ("good", "sentiment-as-released", 1, "2304 in test"),  # the slip in the released data
+        ("./nowhere", "sentiment", 2, "no folder"),
+    ],
+)
+def test_the_script_says_what_it_found_by_its_exit_code(
+    model: str,
+    spec: str,
+    code: int,
+    said: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(folder) if model == "good" else model
+    monkeypatch.setattr(sys, "argv", ["doctor.py", "--model", path, "--spec", spec])
+    stopped = 0
+    try:
+        run(doctor.main, doctor.Config, doctor.__doc__)
+    except SystemExit as stop:
+        stopped = int(stop.code or 0)
+    printed = capsys.readouterr()
+    assert stopped == code, printed.out + printed.err
+    assert said in printed.out + printed.err
