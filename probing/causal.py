@@ -31,7 +31,6 @@ from probing.learning import reading_head
 from probing.statistics import cluster_bootstrap
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of steering, in distances between the labels
-N_RANDOM = 5  # random directions for each control
 
 
 @dataclass(frozen=True)
@@ -77,36 +76,44 @@ def effects(bench: Bench, before: Run, after: Run, layer: int, seed: int = 0) ->
     }
 
 
-def causal_table(bench: Bench, *, layers: list[int] | None = None, seed: int = 0) -> pd.DataFrame:
-    """All tests, one row each: test, edit, site, layer, dose, and the effects."""
+def causal_table(
+    bench: Bench,
+    *,
+    layers: list[int] | None = None,
+    heads: bool = True,
+    n_random: int = 5,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """All tests, one row each: test, edit, site, layer, dose, and the effects.
+
+    ``n_random`` directions make up each random control; ``heads`` also ablates head by head.
+    """
     trained, before = bench.trained(), bench.run()
     watched, _ = reading_head(trained, bench.train)
     rows = [{"test": "none", "edit": "none", **effects(bench, before, before, watched)}]
     for layer in layers if layers is not None else range(bench.n_layers + 1):
         at = state_directions(trained, bench.train, layer)
+        random = np.random.default_rng([seed, layer]).standard_normal((n_random, len(at.v_hat)))
         tests = [
-            *_erasures(bench, trained, at, layer, seed),
-            *_location_erasures(bench, trained, at, layer, seed),
-            *_turns(bench, trained, at, layer, seed),
+            *_erasures(bench, trained, at, layer, random),
+            *_location_erasures(bench, trained, at, layer, random),
+            *_turns(bench, trained, at, layer, random),
         ]
         for name, edit, site, dose, change in tests:
             mask = bench.site(site, bench.test)
             after = bench.run(edited(bench.model, layer, change, mask))
             row = {"test": name, "edit": edit, "site": site, "layer": layer, "dose": dose}
             rows.append(row | effects(bench, before, after, watched))
-    rows += _head_rows(bench, before, watched)
+    if heads:
+        rows += _head_rows(bench, before, watched)
     table = pd.DataFrame(rows)
     keys = ["test", "edit", "site", "layer", "dose"]
     # Several random directions: their mean effect.
     return table.groupby(keys, sort=False, dropna=False).mean().reset_index()
 
 
-def _randoms(d: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((N_RANDOM, d))
-
-
 def _erasures(
-    bench: Bench, trained: Run, at: StateDirections, layer: int, seed: int
+    bench: Bench, trained: Run, at: StateDirections, layer: int, random: np.ndarray
 ) -> list[tuple[str, str, str, float, Edit]]:
     """Erase what tells the labels apart: at the informative token, the distractor, [CLS]."""
     read = informative_states(trained, bench.train, layer)
@@ -128,7 +135,7 @@ def _erasures(
             "mean difference": [erase(difference, _along(difference, middle))],
             "LEACE": [leace(states, concept)],
             "probe direction": [erase(probe, _along(probe, middle))],
-            "random": [erase(u, _along(u, middle)) for u in _randoms(len(middle), seed)],
+            "random": [erase(u, _along(u, middle)) for u in random],
         }
         if site == "cls":
             del edits["probe direction"]
@@ -144,7 +151,7 @@ def _erasures(
 
 
 def _location_erasures(
-    bench: Bench, trained: Run, at: StateDirections, layer: int, seed: int
+    bench: Bench, trained: Run, at: StateDirections, layer: int, random: np.ndarray
 ) -> list[tuple[str, str, str, float, Edit]]:
     """Erase, at all words, what tells the informative token from the others."""
     states = trained.states[layer][bench.train.content].numpy().astype(float)
@@ -154,7 +161,7 @@ def _location_erasures(
         "mean difference": [erase(at.k_difference, _along(at.k_difference, centre))],
         "LEACE": [leace(states, marked)],
         "probe direction": [erase(at.k_hat, _along(at.k_hat, centre))],
-        "random": [erase(u, _along(u, centre)) for u in _randoms(len(centre), seed + 1)],
+        "random": [erase(u, _along(u, centre)) for u in random],
     }
     return [
         ("erase location", name, "all words", np.nan, edit)
@@ -164,11 +171,11 @@ def _location_erasures(
 
 
 def _turns(
-    bench: Bench, trained: Run, at: StateDirections, layer: int, seed: int
+    bench: Bench, trained: Run, at: StateDirections, layer: int, random: np.ndarray
 ) -> list[tuple[str, str, str, float, Edit]]:
     """Reflect and steer the informative token along v_hat, and along random directions."""
     read = informative_states(trained, bench.train, layer)
-    directions = {"v_hat": [at.v_hat], "random": list(_randoms(len(at.v_hat), seed + 2))}
+    directions = {"v_hat": [at.v_hat], "random": list(random)}
     # Towards the other label, for each token of the mask.
     owner = np.repeat(bench.test.labels, bench.test.informative.sum(1).numpy())
     away = np.where(owner == 1, -1.0, 1.0)

@@ -111,7 +111,7 @@ def judge(
         value = predict(part, predictor.k, predictor.v, predictor.lam, **options)
         weights = np.abs(attention(part, predictor.k, predictor.lam, **options))
         correct[rows] = (value > 0) == (batch.labels[rows] == 1)
-        mass[rows] = (weights * marked).sum(1) / weights.sum(1)
+        mass[rows] = (weights * marked).sum(1) / np.maximum(weights.sum(1), 1e-12)  # 0: all shut
     return correct, mass
 
 

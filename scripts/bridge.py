@@ -153,12 +153,10 @@ def look_into(
             ]
         )
     }
-    layers = [0, 2, 4, 6] if few else None
+    less: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2} if few else {}
     splits = ("test",) if few else SPLITS
     found["causal"] = pd.concat(
-        causal_table(Bench(model, train, batches[split], readout), layers=layers).assign(
-            split=split
-        )
+        causal_table(Bench(model, train, batches[split], readout), **less).assign(split=split)
         for split in splits
     )
     if kind == "tiny" and folder is not None:

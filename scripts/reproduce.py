@@ -1,6 +1,7 @@
-"""Make every result of this project, one stage after the other.
+"""Make every result of this project, one stage after the other, and say what they show.
 
-A stage that is there whole, made by the same code with the same settings, is not made again.
+A stage that is there whole, made by the same code with the same settings and inputs, is not made
+again; one that was interrupted is taken up. At the end stands one line per claim.
 """
 
 import time
@@ -18,50 +19,83 @@ class Config:
     """Folder for all results, one sub-folder a stage."""
     only: tuple[str, ...] = ()
     """Make only these stages."""
+    seeds: int = 5
+    """Training seeds of the small Transformers."""
+    full: bool = False
+    """All repetitions of the slr studies, where the default has fewer (takes much longer)."""
     overwrite: bool = False
     """Make stages again that are already there."""
 
 
-def dataset(folder: Path, again: bool) -> None:
+def dataset(config: Config) -> None:
     import generate_data
 
-    make(generate_data, generate_data.Config(output=folder / "dataset", extended=True), again)
+    make(
+        config,
+        generate_data,
+        generate_data.Config(output=config.results / "dataset", extended=True),
+    )
 
 
-def slr(folder: Path, again: bool) -> None:
+def slr(config: Config) -> None:
     import run_slr
     from run_directory import is_current
 
     for name in run_slr.STUDIES:
-        config = run_slr.Config(name=name, output=folder / "slr", overwrite=True)
-        if not again and is_current(config.output / name, run_slr.settings_of(config, name)):
-            print(f"unchanged: {config.output / name}")
+        study = run_slr.Config(
+            name=name, output=config.results / "slr", full=config.full, overwrite=True
+        )
+        settings = run_slr.settings_of(study, name)
+        if not config.overwrite and is_current(study.output / name, settings):
+            print(f"unchanged: {study.output / name}")
         else:
-            run_slr.main(config)
+            run_slr.main(study)
 
 
-def figure1(folder: Path, again: bool) -> None:
+def figure1(config: Config) -> None:
     import figure1
 
-    config = figure1.Config(
-        output=folder / "figure1", models=folder / "models", probes=folder / "probes"
+    one = figure1.Config(
+        output=config.results / "figure1",
+        models=config.results / "models",
+        probes=config.results / "probes",
+        seeds=config.seeds,
     )
-    make(figure1, config, again)
+    make(config, figure1, one)
 
 
-def make(script: Any, config: Any, again: bool) -> None:
+def bridge(config: Config) -> None:
+    import bridge
+
+    one = bridge.Config(
+        output=config.results / "bridge", models=config.results / "models", seeds=config.seeds
+    )
+    make(config, bridge, one)
+
+
+def controls(config: Config) -> None:
+    """Of the first of the models that figure1 made."""
+    import controls
+
+    model = str(config.results / "models" / "tiny-0")
+    make(config, controls, controls.Config(model=model, output=config.results / "controls"))
+
+
+def make(config: Config, script: Any, one: Any) -> None:
     from run_directory import ensure
 
-    if again:
-        script.main(replace(config, overwrite=True))
+    if config.overwrite:
+        script.main(replace(one, overwrite=True))
     else:
-        ensure(script, config)
+        ensure(script, one)
 
 
-STAGES: dict[str, Callable[[Path, bool], None]] = {
+STAGES: dict[str, Callable[[Config], None]] = {
     "dataset": dataset,
-    "slr": slr,
     "figure1": figure1,
+    "bridge": bridge,
+    "controls": controls,
+    "slr": slr,
 }
 
 
@@ -69,11 +103,22 @@ def main(config: Config) -> None:
     unknown = [name for name in config.only if name not in STAGES]
     if unknown:
         raise ValueError(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
-    names = config.only or tuple(STAGES)
+    if config.seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, not {config.seeds}")
+
+    from claims import as_rows, as_text, read_claims
+    from run_directory import write_json
+
+    names = [name for name in STAGES if not config.only or name in config.only]
     start = time.perf_counter()
     for number, name in enumerate(names, 1):
         print(f"== {number}/{len(names)} {name}", flush=True)
-        STAGES[name](config.results, config.overwrite)
+        begun = time.perf_counter()
+        STAGES[name](config)
+        print(f"== {name} took {time.perf_counter() - begun:.0f} s", flush=True)
+    claims = read_claims(config.results)
+    write_json(config.results / "claims.json", as_rows(claims))
+    print(as_text(claims))
     print(f"== done in {time.perf_counter() - start:.0f} s; results are in {config.results}")
 
 
