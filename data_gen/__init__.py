@@ -6,6 +6,7 @@
 
 from data_gen.alignment import Alignment, AlignmentError, align_spans
 from data_gen.dataset import DatasetError, build_dataset, stream_dataset
+from data_gen.own_sentences import own_dataset, read_data
 from data_gen.sentences import ROLES, Sentence
 from data_gen.spec import Spec, builtin_specs, parse_spec, read_spec
 from data_gen.spec_reader import SpecError
@@ -23,7 +24,9 @@ __all__ = [
     "build_dataset",
     "build_tokenizer",
     "builtin_specs",
+    "own_dataset",
     "parse_spec",
+    "read_data",
     "read_spec",
     "stream_dataset",
     "unknown_shares",

@@ -20,6 +20,16 @@ def code_sha256(script: str | Path) -> str:
     return digest.hexdigest()
 
 
+def data_sha256(data: str) -> str:
+    """Of the files behind a dataset that is none of ours, whose code is in code_sha256."""
+    digest = hashlib.sha256()
+    path = Path(data)
+    files = sorted(path.glob("data/*")) if path.is_dir() else [path] if path.is_file() else []
+    for file in files:
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
 def _reached(start: Path) -> set[Path]:
     found: set[Path] = set()
     waiting = [start]

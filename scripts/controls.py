@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from code_version import code_sha256
+from code_version import code_sha256, data_sha256
 from command_line import run
 from run_directory import check_output, run_directory
 
@@ -27,8 +27,8 @@ TOKEN_SENTENCES = 150  # of which every token is kept, for the location
 class Config:
     model: str = "minilm"
     """minilm, the folder of a model, or a name on the hub such as bert-base-uncased."""
-    spec: str = "sentiment"
-    """The dataset: a built-in name or the path of a TOML spec with two labels."""
+    data: str = "sentiment"
+    """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL."""
     probes: tuple[Probe, ...] = ("value", "cls", "location")
     """Which probes."""
     layers: tuple[int, ...] = ()
@@ -51,7 +51,8 @@ def settings_of(config: Config) -> dict[str, Any]:
     return {
         "code_sha256": code_sha256(__file__),
         "model": config.model,
-        "spec": config.spec,
+        "data": config.data,
+        "data_sha256": data_sha256(config.data),
         "probes": list(config.probes),
         "layers": list(config.layers),
         "max_rows": config.max_rows,
@@ -70,7 +71,7 @@ def main(config: Config) -> None:
     import pandas as pd
     from transformers.utils import logging
 
-    from data_gen import build_dataset
+    from data_gen import read_data
     from probing.controls import by_layer, control_splits
     from probing.pretrained import load_model, untrained_like
 
@@ -81,7 +82,7 @@ def main(config: Config) -> None:
     n_layers = model.config.num_hidden_layers
     if any(not 0 <= layer <= n_layers for layer in config.layers):
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {config.model}")
-    dataset = control_splits(build_dataset(config.spec), max_rows=config.max_rows)
+    dataset = control_splits(read_data(config.data), max_rows=config.max_rows)
     models = {"trained": model, "untrained": untrained_like(model, config.seed)}
     tables = [controlled(config, name, one, tokenizer, dataset) for name, one in models.items()]
     table = pd.concat(tables, ignore_index=True)

@@ -1,7 +1,7 @@
 """Examine a model and a dataset for faults that give numbers instead of errors.
 
 Prints one line a check: did it pass, what was measured, what does it protect from. Exit code 0 if
-all pass, 1 if one fails, 2 if there is nothing to examine (no such model or spec).
+all pass, 1 if one fails, 2 if there is nothing to examine (no such model or data).
 """
 
 import textwrap
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Config:
     model: str = "minilm"
     """minilm, the folder of a model, or a name on the hub such as bert-base-uncased."""
-    spec: str = "sentiment"
-    """The dataset: a built-in name or the path of a TOML spec."""
+    data: str = "sentiment"
+    """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL."""
     seed: int = 0
     """Of the untrained models and the interventions."""
 
@@ -31,7 +31,7 @@ def main(config: Config) -> None:
     from tqdm import tqdm
     from transformers.utils import logging
 
-    from data_gen import build_dataset
+    from data_gen import read_data
     from probing.doctor import DOCTOR, examine
     from probing.patient import Patient
     from probing.pretrained import load_model
@@ -39,13 +39,13 @@ def main(config: Config) -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     model, tokenizer = load_model(config.model)
-    patient = Patient(model, tokenizer, build_dataset(config.spec), seed=config.seed)
+    patient = Patient(model, tokenizer, read_data(config.data), seed=config.seed)
     with tqdm(desc="examining", total=len(DOCTOR), unit="check", disable=None, leave=False) as bar:
         findings = examine(patient, progress=lambda _: bar.update())
     print(report(findings))
     failed = sum(not finding.passed for finding in findings)
     print(
-        f"{len(findings) - failed} of {len(findings)} checks passed: {config.model}, {config.spec}"
+        f"{len(findings) - failed} of {len(findings)} checks passed: {config.model}, {config.data}"
     )
     if failed:
         raise SystemExit(1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from code_version import code_sha256
+from code_version import code_sha256, data_sha256
 from command_line import run
 from run_directory import check_output, run_directory
 
@@ -27,8 +27,8 @@ Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
 class Config:
     model: str = "minilm"
     """minilm, the folder of a model, or a name on the hub such as bert-base-uncased."""
-    spec: str = "sentiment"
-    """The dataset: a built-in name or the path of a TOML spec with two labels."""
+    data: str = "sentiment"
+    """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL."""
     position: tuple[Probe, ...] = ("cls", "mean", "value", "location", "reader", "head")
     """Which probes; cls, mean and value differ in where they read."""
     layers: tuple[int, ...] = ()
@@ -53,7 +53,8 @@ def settings_of(config: Config) -> dict[str, Any]:
     return {
         "code_sha256": code_sha256(__file__),
         "model": config.model,
-        "spec": config.spec,
+        "data": config.data,
+        "data_sha256": data_sha256(config.data),
         "position": list(config.position),
         "layers": list(config.layers),
         "protocol": config.protocol,
@@ -71,7 +72,7 @@ def main(config: Config) -> None:
     import pandas as pd
     from transformers.utils import logging
 
-    from data_gen import build_dataset
+    from data_gen import read_data
     from probing.evaluation import at_most
     from probing.pretrained import load_model, untrained_like
     from probing.study import chosen_layers, layer_means
@@ -82,7 +83,7 @@ def main(config: Config) -> None:
     n_layers = model.config.num_hidden_layers
     if any(not 0 <= layer <= n_layers for layer in config.layers):
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {config.model}")
-    dataset = build_dataset("sentiment-as-released" if config.protocol == "paper" else config.spec)
+    dataset = read_data("sentiment-as-released" if config.protocol == "paper" else config.data)
     if config.max_rows:
         dataset = at_most(dataset, config.max_rows)
     table, plane = probed(config, model, tokenizer, dataset)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from code_version import code_sha256
+from code_version import code_sha256, data_sha256
 from command_line import run
 from run_directory import check_output, run_directory
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Config:
     model: str = "results/transformer"
     """The folder of a model (scripts/train_transformer.py makes one), minilm, or a hub name."""
-    spec: str = "sentiment"
-    """The dataset: a built-in name or the path of a TOML spec."""
+    data: str = "sentiment"
+    """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL."""
     max_rows: int = 1000
     """At most this many sentences of each split, drawn at random."""
     seed: int = 0
@@ -38,7 +38,8 @@ def settings_of(config: Config) -> dict[str, Any]:
     return {
         "code_sha256": code_sha256(__file__),
         "model": config.model,
-        "spec": config.spec,
+        "data": config.data,
+        "data_sha256": data_sha256(config.data),
         "max_rows": config.max_rows,
         "seed": config.seed,
     }
@@ -51,7 +52,7 @@ def main(config: Config) -> None:
 
     from transformers.utils import logging
 
-    from data_gen import build_dataset
+    from data_gen import read_data
     from probing.evaluation import compare_dependence, compare_sparsity
     from probing.pretrained import load_model, untrained_like
 
@@ -61,7 +62,7 @@ def main(config: Config) -> None:
     classifies = any("Classification" in name for name in model.config.architectures or [])
     if classifies:
         model, tokenizer = load_model(config.model, classifier=True)
-    dataset = build_dataset(config.spec)
+    dataset = read_data(config.data)
     models = {"trained": model, "untrained": untrained_like(model, config.seed)}
     sparsity = compare_sparsity(models, tokenizer, dataset, at_most=config.max_rows)
     depends = compare_dependence(models, tokenizer, dataset) if classifies else None

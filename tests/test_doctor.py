@@ -293,7 +293,7 @@ def test_the_script_says_what_it_found_by_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = str(folder) if model == "good" else model
-    monkeypatch.setattr(sys, "argv", ["doctor.py", "--model", path, "--spec", spec])
+    monkeypatch.setattr(sys, "argv", ["doctor.py", "--model", path, "--data", spec])
     stopped = 0
     try:
         run(doctor.main, doctor.Config, doctor.__doc__)

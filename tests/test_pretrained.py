@@ -143,7 +143,7 @@ def test_the_script_writes_its_tables_and_refuses_bad_input(
 ) -> None:
     output = tmp_path / "probes"
     (tmp_path / "small.toml").write_text(SMALL_SPEC)
-    options: dict[str, Any] = {"model": str(folder), "spec": str(tmp_path / "small.toml")}
+    options: dict[str, Any] = {"model": str(folder), "data": str(tmp_path / "small.toml")}
     config = probe.Config(**options, position=("value",), jobs=1, output=output)
     probe.main(config)
     printed = capsys.readouterr().out
@@ -212,7 +212,7 @@ def test_decoders_are_probed_too(
     probe.main(
         probe.Config(
             model=str(tmp_path / "decoder"),
-            spec=str(tmp_path / "small.toml"),
+            data=str(tmp_path / "small.toml"),
             controls=False,
             jobs=1,
             output=tmp_path / "probes",
@@ -230,7 +230,7 @@ def test_the_sparsity_script_tells_a_classifier_from_an_encoder(
 ) -> None:
     (tmp_path / "small.toml").write_text(SMALL_SPEC)
     output = tmp_path / "sparsity"
-    options: dict[str, Any] = {"spec": str(tmp_path / "small.toml")}
+    options: dict[str, Any] = {"data": str(tmp_path / "small.toml")}
     sparsity.main(sparsity.Config(model=str(folder), output=output, **options))
     table = pd.read_parquet(output / "sparsity.parquet")
     assert set(table["model"]) == {"trained", "untrained", "uniform"}

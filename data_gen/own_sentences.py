@@ -1,0 +1,179 @@
+"""Sentences of one's own: a CSV or JSONL file, or a folder that generate_data.py wrote.
+
+A file has the columns ``text``, ``label`` (two different ones) and ``word``, the informative word,
+which occurs in its text exactly once (or ``start`` and ``end``, its place in characters);
+``split`` (with a "train") and ``pattern`` are optional.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from data_gen.dataset import DatasetError, build_dataset
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+COLUMNS = ("text", "label", "words", "roles", "location", "span", "pattern")
+TEST_SHARE = 5  # a fifth of the words, or of the sentences, is for testing
+
+
+def read_data(data: str | Path) -> DatasetDict:
+    """The dataset of a built-in name, a TOML spec, a CSV or JSONL file, or a folder of ours."""
+    path = Path(data)
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix in {".csv", ".jsonl"}:
+        if not path.is_file():
+            raise DatasetError(f"{path} does not exist")
+        return own_dataset(_read_rows(path), str(path))
+    return build_dataset(data)
+
+
+def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
+    """Sentences given as dictionaries, with the columns of a built dataset."""
+    from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+
+    if not rows:
+        raise DatasetError(f"{name} holds no sentences")
+    labels = sorted({str(_get(row, "label", name, i)) for i, row in enumerate(rows, 1)})
+    if len(labels) != 2:
+        raise DatasetError(f"{name}: there must be two labels, not {len(labels)}")
+    found = [_sentence(row, labels, name, i) for i, row in enumerate(rows, 1)]
+    splits = np.array(_splits(rows, found, name))
+    features = Features(
+        {
+            "text": Value("string"),
+            "label": ClassLabel(names=labels),
+            "words": List(Value("string")),
+            "roles": List(Value("string")),
+            "location": Value("int32"),
+            "span": List(Value("int32"), length=2),
+            "pattern": Value("string"),
+        }
+    )
+    names = ["train", *sorted(set(splits) - {"train"})]
+    return DatasetDict(
+        {
+            split: Dataset.from_list(
+                [found[i] for i in np.flatnonzero(splits == split)], features=features, split=split
+            )
+            for split in names
+        }
+    )
+
+
+def _read_folder(path: Path) -> DatasetDict:
+    from datasets import DatasetDict, disable_progress_bars, load_dataset
+
+    disable_progress_bars()
+    files = sorted((path / "data").glob("*-00000-of-00001.*"))
+    kinds = {file.suffix for file in files}
+    if not files or kinds - {".parquet", ".jsonl"} or len(kinds) > 1:
+        raise DatasetError(
+            f"{path} holds no data that scripts/generate_data.py wrote (parquet or jsonl); give a "
+            "CSV or JSONL file, a TOML spec or a built-in name instead"
+        )
+    named = {file.name.split("-00000")[0]: str(file) for file in files}
+    loaded = load_dataset("json" if kinds == {".jsonl"} else "parquet", data_files=named)
+    assert isinstance(loaded, DatasetDict)
+    for split, part in loaded.items():
+        if lacking := [column for column in COLUMNS if column not in part.column_names]:
+            raise DatasetError(f"{path}, split {split}: the column {lacking[0]!r} is missing")
+    if "train" not in loaded:
+        raise DatasetError(f"{path} has no split 'train'")
+    return loaded
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".csv":
+        import csv
+
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return list(csv.DictReader(file))
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise DatasetError(f"{path}, line {number} is no JSON: {error.msg}") from None
+            if not isinstance(row, dict):
+                raise DatasetError(f"{path}, line {number} must be an object with named values")
+            rows.append(row)
+    return rows
+
+
+def _get(row: dict[str, Any], column: str, name: str, number: int) -> Any:
+    if row.get(column) in (None, ""):
+        known = ", ".join(str(key) for key in row if key is not None)
+        raise DatasetError(f"{name}, sentence {number}: no {column!r}; its columns are {known}")
+    return row[column]
+
+
+def _sentence(row: dict[str, Any], labels: list[str], name: str, number: int) -> dict[str, Any]:
+    text = str(_get(row, "text", name, number))
+    start, end = _span(row, text, name, number)
+    if text != " ".join(text.split()):
+        raise DatasetError(
+            f"{name}, sentence {number}: words must be separated by single spaces: {text!r}"
+        )
+    words = text.split()
+    location = text[:start].count(" ")
+    roles = ["neutral"] * len(words)
+    roles[location] = "informative"
+    return {
+        "text": text,
+        "label": labels.index(str(row["label"])),
+        "words": words,
+        "roles": roles,
+        "location": location,
+        "span": [start, end],
+        "pattern": str(row.get("pattern") or "own"),
+    }
+
+
+def _span(row: dict[str, Any], text: str, name: str, number: int) -> tuple[int, int]:
+    if row.get("start") not in (None, "") and row.get("end") not in (None, ""):
+        try:
+            start, end = int(row["start"]), int(row["end"])
+        except ValueError:
+            start = end = -1
+        if not (0 <= start < end <= len(text) and text[start:end].strip() == text[start:end]):
+            raise DatasetError(
+                f"{name}, sentence {number}: start and end must enclose a word of {text!r}"
+            )
+        return start, end
+    word = str(_get(row, "word", name, number))
+    found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
+    if len(found) != 1:
+        many = "is not in" if not found else f"is {len(found)} times in"
+        hint = "" if not found else "; give start and end instead"
+        raise DatasetError(f"{name}, sentence {number}: the word {word!r} {many} {text!r}{hint}")
+    return found[0]
+
+
+def _splits(rows: list[dict[str, Any]], found: list[dict[str, Any]], name: str) -> list[str]:
+    """As given; else a fifth of the informative words is for testing or, if there are too few
+    of them to spare any, a fifth of the sentences.
+    """
+    if any(row.get("split") for row in rows):
+        given = [str(_get(row, "split", name, i)) for i, row in enumerate(rows, 1)]
+        if "train" not in given:
+            raise DatasetError(f"{name}: the column 'split' must name 'train' somewhere")
+        return given
+    rng = np.random.default_rng(0)
+    spans = [one["text"][slice(*one["span"])].lower() for one in found]
+    held: set[str] = set()
+    for label in (0, 1):
+        own = sorted({w for w, one in zip(spans, found, strict=True) if one["label"] == label})
+        if len(own) < TEST_SHARE:
+            drawn = rng.permutation(len(found)) < len(found) / TEST_SHARE
+            return ["test" if is_drawn else "train" for is_drawn in drawn]
+        held |= {str(word) for word in rng.permutation(own)[: len(own) // TEST_SHARE]}
+    return ["test" if word in held else "train" for word in spans]

@@ -1,0 +1,112 @@
+"""One's own sentences: files with the informative word named, and what is wrong with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from data_gen import read_data
+from data_gen.dataset import DatasetError
+
+GOOD = ["tasty", "lovely", "crisp", "superb", "fine"]
+BAD = ["stale", "awful", "soggy", "bland", "foul"]
+ROWS = [
+    {"text": f"The {dish} was {word}, they said", "label": label, "word": word}
+    for label, words in (("good", GOOD), ("bad", BAD))
+    for word in words
+    for dish in ("soup", "bread", "curry")
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".csv":
+        pd.DataFrame(rows).to_csv(path, index=False)
+    else:
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_file_becomes_a_dataset_with_the_usual_columns(tmp_path: Path, suffix: str) -> None:
+    dataset = read_data(write(tmp_path / f"own{suffix}", ROWS))
+    assert set(dataset) == {"train", "test"}
+    assert sum(map(len, dataset.values())) == len(ROWS)
+    for split in dataset.values():
+        for row in split:
+            start, end = row["span"]
+            word = row["text"][start:end]
+            assert word in (GOOD + BAD)
+            assert row["words"][row["location"]] == word + ","
+            assert row["roles"].count("informative") == 1
+            assert split.features["label"].int2str(row["label"]) == (
+                "good" if word in GOOD else "bad"
+            )
+    held, seen = ({row["text"].split()[3] for row in dataset[name]} for name in ("test", "train"))
+    assert len(held) == 2, "one word of each label"
+    assert not held & seen
+
+
+def test_given_splits_and_places_are_kept(tmp_path: Path) -> None:
+    rows = [
+        {"text": "nice and nice", "label": 1, "start": 9, "end": 13, "split": "train"},
+        {"text": "bad and bad", "label": 0, "start": 0, "end": 3, "split": "new"},
+    ]
+    dataset = read_data(write(tmp_path / "own.jsonl", rows))
+    assert dataset["train"][0]["location"] == 2
+    assert dataset["new"][0]["location"] == 0
+
+
+def test_few_words_are_split_by_sentence(tmp_path: Path) -> None:
+    rows = [{**row, "word": row["word"]} for row in ROWS if row["word"] in ("tasty", "stale")] * 5
+    dataset = read_data(write(tmp_path / "own.csv", rows))
+    assert len(dataset["test"]) == len(rows) // 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"word": "purple"}, "the word 'purple' is not in"),
+        ({"word": "said", "text": "said he said"}, "is 2 times in"),
+        ({"word": ""}, "no 'word'; its columns are"),
+        ({"text": "The  soup was tasty"}, "single spaces"),
+        ({"label": "so-so"}, "two labels, not 3"),
+        ({"start": 5, "end": 99}, "start and end must enclose"),
+        ({"start": "x", "end": "y"}, "start and end must enclose"),
+        ({"split": "test"}, "no 'split'"),
+    ],
+)
+def test_bad_sentences_are_one_clear_line(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    rows = [ROWS[0] | change, *ROWS[1:]]
+    with pytest.raises(DatasetError, match=message) as error:
+        read_data(write(tmp_path / "own.jsonl", rows))
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="does not exist"):
+        read_data(tmp_path / "none.csv")
+    (tmp_path / "empty.csv").write_text("text,label,word\n")
+    with pytest.raises(DatasetError, match="no sentences"):
+        read_data(tmp_path / "empty.csv")
+    (tmp_path / "broken.jsonl").write_text('{"text": ')
+    with pytest.raises(DatasetError, match="line 1 is no JSON"):
+        read_data(tmp_path / "broken.jsonl")
+    with pytest.raises(DatasetError, match=r"generate_data\.py"):
+        read_data(tmp_path)
+
+
+def test_a_generated_folder_is_read_back(tmp_path: Path, sentiment: Any) -> None:
+    import generate_data
+
+    for kind in ("parquet", "jsonl"):
+        folder = tmp_path / kind
+        generate_data.main(generate_data.Config(spec="restaurant", output=folder, format=kind))
+        dataset = read_data(folder)
+        expected = read_data("restaurant")
+        assert set(dataset) == set(expected)
+        assert dataset["test"][5]["text"] == expected["test"][5]["text"]
+        assert list(dataset["test"][5]["span"]) == list(expected["test"][5]["span"])
