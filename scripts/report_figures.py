@@ -1,0 +1,135 @@
+"""The figures of the report: what each shows, and the command that makes it."""
+
+from dataclasses import dataclass
+
+SLR = "python scripts/run_slr.py"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A PNG of the results folder; ``alt`` says what is drawn, the caption what it shows."""
+
+    path: str
+    title: str
+    alt: str
+    caption: str
+    command: str
+
+
+FIGURE1 = Figure(
+    "figure1/figure1.png",
+    "Figure 1",
+    "Four panels: sentences shaded by attention; attention mass on the informative word; accuracy "
+    "by split for eight series; tokens in the plane of k_hat and v_hat.",
+    "Token-wise sparsity and internal linear representations. (a) Attention of [CLS] in a trained "
+    "one-layer Transformer. (b) Its mass on the informative word, beside the untrained model and "
+    "uniform attention. (c) Accuracy by split: the published bars of BERT, probes of MiniLM, small "
+    "Transformers; lines are 95% intervals. (d) MiniLM's tokens along the directions of a location "
+    "and a value probe.",
+    "python scripts/figure1.py",
+)
+
+BRIDGE = (
+    Figure(
+        "bridge/learning.png",
+        "Learning, practice beside theory",
+        "Four rows of curves by training step, a Transformer on the left and single-location PGD "
+        "on the right.",
+        "The same quantities during training: a one-layer Transformer (left) and projected "
+        "gradient descent on single-location regression (right).",
+        "python scripts/bridge.py",
+    ),
+    Figure(
+        "bridge/causal.png",
+        "Causal tests",
+        "Four panels: accuracy after erasing value or location, flips after reflection, and flips "
+        "by the dose of steering, each with random directions as a control.",
+        "What happens to the predictions of the one-layer Transformer (test split) when directions "
+        "are erased, reflected or steered, with random directions as the control.",
+        "python scripts/bridge.py",
+    ),
+)
+
+
+def _experiment(name: str, what: str) -> Figure:
+    return Figure(
+        f"slr/{name}/{name}.png",
+        name,
+        f"{name}: excess risk, alignment, paths in the (kappa, nu) square and distance to the "
+        "manifold, by step.",
+        what + " Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) square, and "
+        "distance to the invariant manifold.",
+        f"{SLR} {name}",
+    )
+
+
+def _study(name: str, alt: str, caption: str) -> Figure:
+    return Figure(f"slr/{name}/{name}.png", name, alt, caption, f"{SLR} {name}")
+
+
+STUDIES = (
+    _experiment("pgd-schedule", "The paper's PGD from the sphere, lambda decreasing."),
+    _experiment("pgd-manifold", "The paper's PGD from the invariant manifold, lambda = 0.1."),
+    _experiment("sgd-schedule", "The paper's SGD on fresh batches of 5, lambda decreasing."),
+    _experiment("pgd-large-lambda", "The paper's PGD from the sphere, lambda = 0.9 throughout."),
+    _experiment(
+        "pgd-small-lambda",
+        "The paper's PGD from the sphere, lambda = 0.1 throughout: every run is a line.",
+    ),
+    _study(
+        "portrait",
+        "Streamlines of the flow in the (kappa, nu) square, PGD runs and five fixed points.",
+        "The gradient flow on the invariant manifold, its fixed points, and runs of PGD on it.",
+    ),
+    _study(
+        "yardsticks",
+        "Excess risk of zero, best linear, oracle and Bayes predictors against d and against L.",
+        "Yardsticks: the zero predictor, the best linear one, the erf oracle at its best lambda, "
+        "and Bayes, against the dimension d and the length L.",
+    ),
+    _study(
+        "scaling",
+        "Steps to align, share of aligned runs, and stability limit of the step size, against d.",
+        "Training at any dimension: steps to align, the share of runs that do (95% intervals), and "
+        "the largest stable step size, measured and predicted.",
+    ),
+    _study(
+        "success",
+        "Heat map of the share of successful runs over lambda and its decay.",
+        "The share of PGD runs that reach a global minimum, over lambda and its decay.",
+    ),
+    _study(
+        "layer",
+        "Excess risk, attention mass and alignment by step of a softmax layer; final risk of its "
+        "variants.",
+        "A whole attention layer trained on the same data: excess risk, attention on the "
+        "informative token, alignment, and what it does without its parts.",
+    ),
+    _study(
+        "activations",
+        "Best excess risk of each attention, and Bayes, against d, L and gamma.",
+        "The best risk that each attention can reach, against Bayes.",
+    ),
+    _study(
+        "conditional-mean",
+        "Error against length on log axes with fitted slopes, and error of learned attention.",
+        "Attention as an estimate of E[value | key]: its error against the number of tokens.",
+    ),
+    _study(
+        "locations",
+        "Relative excess risk and attention mass against the number of informative tokens.",
+        "Several informative tokens in place of one.",
+    ),
+    _study(
+        "noise-length",
+        "Final excess risk and steps to align against label noise, for several L and gamma.",
+        "Training over label noise, length and gamma.",
+    ),
+    _study(
+        "sweep",
+        "Heat map of the share of aligned runs over lambda and step size.",
+        "The share of PGD runs that align, over lambda and step size.",
+    ),
+)
+
+FIGURES = (FIGURE1, *BRIDGE, *STUDIES)
