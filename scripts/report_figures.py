@@ -35,17 +35,20 @@ BRIDGE = (
         "Learning, practice beside theory",
         "Four rows of curves by training step, a Transformer on the left and single-location PGD "
         "on the right.",
-        "The same quantities during training: a one-layer Transformer (left) and projected "
+        "Alignment, attention on the informative token, relative error and distance to the "
+        "invariant manifold during training: a one-layer Transformer (left) and projected "
         "gradient descent on single-location regression (right).",
         "python scripts/bridge.py",
     ),
     Figure(
         "bridge/causal.png",
         "Causal tests",
-        "Four panels: accuracy after erasing value or location, flips after reflection, and flips "
-        "by the dose of steering, each with random directions as a control.",
-        "What happens to the predictions of the one-layer Transformer (test split) when directions "
-        "are erased, reflected or steered, with random directions as the control.",
+        "Four panels: accuracy after erasing the value; accuracy and attention after erasing the "
+        "location; changed predictions by dose of steering; changed predictions by layer.",
+        "Erase, steer or reflect, and see what the one-layer Transformer then says on the test "
+        "split: (a) what tells the labels apart is erased, (b) what marks the informative token; "
+        "(c) the informative token is steered or reflected, along v_hat and along random "
+        "directions; (d) after which layer an edit is too late, also in deeper models.",
         "python scripts/bridge.py",
     ),
 )

@@ -1,4 +1,4 @@
-"""The report as one HTML page: sections from the results folder, put into the parts of report/.
+"""The report as one HTML page: sections from the results folder, put into report_parts/.
 
 Images become data URIs and data becomes JSON inside the page, so that it opens from disk.
 """
@@ -7,16 +7,16 @@ import base64
 import html
 import io
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from report_environment import environment
 from report_figures import BRIDGE, FIGURE1, STUDIES, Figure
+from report_table import scroll_box, table
 
-PARTS = Path(__file__).parent.parent / "report"
-SCRIPTS = ("flow.js", "portrait.js", "tokens.js")
+PARTS = Path(__file__).parent / "report_parts"
+SCRIPTS = ("scroll.js", "flow.js", "portrait.js", "tokens.js")
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels a pixel
 MODELS = {  # folder: what the reader chooses, and the command that makes it
     "tiny-0": (
@@ -63,9 +63,9 @@ def figure_part(results: Path, figure: Figure, *, heading: bool = True) -> str:
         return title + missing(figure.path, figure.command)
     uri, width, height = data_uri(path)
     caption, command = html.escape(figure.caption), html.escape(figure.command)
+    image = f'<img src="{uri}" width="{width}" height="{height}" alt="{html.escape(figure.alt)}">'
     return (
-        f'{title}<figure><img src="{uri}" width="{width}" height="{height}" '
-        f'alt="{html.escape(figure.alt)}">\n'
+        f"{title}<figure>{scroll_box(image, figure.title)}\n"
         f'<figcaption>{caption}<p class="command">Made by <code>{command}</code></p></figcaption>'
         "</figure>"
     )
@@ -86,18 +86,6 @@ def data_uri(path: Path) -> tuple[str, int, int]:
             )
             content = buffer.getvalue()
     return f"data:image/png;base64,{base64.b64encode(content).decode()}", width, height
-
-
-def table(head: Sequence[str], rows: Iterable[str], *, label: str, stack: bool = False) -> str:
-    """A table in a box of its own that scrolls, so that the page never does; rows are HTML."""
-    cells = "".join(f'<th scope="col">{name}</th>' for name in head)
-    kind = ' class="stack"' if stack else ""
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{html.escape(label)}">'
-        f"<table{kind}><thead><tr>{cells}</tr></thead><tbody>\n"
-        + "\n".join(rows)
-        + "\n</tbody></table></div>"
-    )
 
 
 # ---- claims
@@ -146,8 +134,8 @@ def figure1_section(results: Path) -> str:
     if not bars.is_file():
         return missing("figure1", FIGURE1.command)
     return (
-        "<p>Accuracy by split: the published bars of BERT first, ours below, and in brackets "
-        "their 95% intervals. ±: difference from the published bar of the same split.</p>\n"
+        "<p>Accuracy by split: the published bars of BERT first, then ours, with 95% intervals in "
+        "brackets and the difference from the published bar of the same split.</p>\n"
         + bars_table(bars)
         + NOTE
         + figure_part(results, FIGURE1, heading=False)
@@ -173,15 +161,16 @@ def bars_table(path: Path) -> str:
     rows = []
     for name in order:
         label = SERIES[name][0].replace("…", "1-layer Transformer,") if name in SERIES else name
-        cells = "".join(bar_cell(bars, name, split) for split in splits)
+        cells = "".join(bar_cell(bars, name, split, SPLIT_NAMES[split]) for split in splits)
         kind = ' class="published"' if name == "bert-published" else ""
         rows.append(f'<tr{kind}><th scope="row">{html.escape(label)}</th>{cells}</tr>')
-    return table(["series", *(SPLIT_NAMES[s] for s in splits)], rows, label="Figure 1 in numbers")
+    head = ["series", *(SPLIT_NAMES[split] for split in splits)]
+    return table(head, rows, label="Figure 1 in numbers", stack=True, numbers=True)
 
 
-def bar_cell(bars: Any, name: str, split: str) -> str:
+def bar_cell(bars: Any, name: str, split: str, label: str) -> str:
     if (name, split) not in bars.index:
-        return '<td class="number">-</td>'
+        return f'<td class="number" data-label="{label}">-</td>'
     row = bars.loc[(name, split)]
     text = f"{row['accuracy']:.3f}"
     if row["low"] == row["low"]:  # no interval was published
@@ -189,7 +178,7 @@ def bar_cell(bars: Any, name: str, split: str) -> str:
     if name != "bert-published" and ("bert-published", split) in bars.index:
         gap = row["accuracy"] - bars.loc[("bert-published", split), "accuracy"]
         text += f"<small>{signed(gap)}</small>"
-    return f'<td class="number">{text}</td>'
+    return f'<td class="number" data-label="{label}">{text}</td>'
 
 
 def signed(value: float) -> str:

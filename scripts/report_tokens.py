@@ -1,6 +1,6 @@
 """What the report's token view shows: attention, projections and masking, token by token.
 
-One value a model, made of plain numbers: it becomes the JSON that report/tokens.js reads.
+One value a model, made of plain numbers: it becomes the JSON that report_parts/tokens.js reads.
 """
 
 from __future__ import annotations

@@ -10,17 +10,19 @@
   const BLUE = "#0072B2";
   const PURPLE = "#CC79A7";
   const SIZE = 420;
-  const EDGE = { left: 52, right: 14, top: 14, bottom: 46 };
+  const EDGE = { left: 52, right: 26, top: 14, bottom: 46 };
   const END = 1000;
+
+  const fixed = (x) => x.toFixed(2).replace("-", "−");
 
   // Sliders hold positions; what they mean is here. lam and d have logarithmic scales.
   const SLIDERS = {
     lam: { value: (x) => 10 ** x, text: (v) => v.toPrecision(2) },
-    gamma: { value: (x) => x, text: (v) => v.toFixed(2) },
+    gamma: { value: (x) => x, text: (v) => `${v.toFixed(2)} (γ² = ${(v * v).toFixed(2)})` },
     d: { value: (x) => Math.max(2, Math.round(10 ** x)), text: (v) => String(v) },
     L: { value: (x) => Math.round(x), text: (v) => String(v) },
-    kappa: { value: (x) => x, text: (v) => v.toFixed(2) },
-    nu: { value: (x) => x, text: (v) => v.toFixed(2) },
+    kappa: { value: (x) => x, text: fixed },
+    nu: { value: (x) => x, text: fixed },
   };
 
   function read() {
@@ -142,20 +144,27 @@
     const oracle = excessRisk(1, 1, task);
     const top = 1.05 * Math.max(zero, ...all.flat().map((row) => row[1]));
     const ys = linear(0, top, SIZE - EDGE.bottom, EDGE.top);
-    const step = 10 ** Math.floor(Math.log10(top)) * (top / 10 ** Math.floor(Math.log10(top)) > 5 ? 2 : top / 10 ** Math.floor(Math.log10(top)) > 2 ? 1 : 0.5);
+    const power = 10 ** Math.floor(Math.log10(top));
+    const step = power * (top > 5 * power ? 2 : top > 2 * power ? 1 : 0.5);
     const yTicks = [];
     for (let y = 0; y <= top; y += step) yTicks.push([y, String(Number(y.toPrecision(3)))]);
     const xTicks = [-2, -1, 0, 1, 2, 3].map((p) => [10 ** p, String(Number((10 ** p).toPrecision(1)))]);
     const parts = [axes(xs, ys, xTicks, yTicks, "time t = steps × step size (log scale)", "excess risk")];
-    for (const [level, dash, label] of [[zero, "2 4", "zero predictor"], [oracle, "8 4", "oracle (k*, v*)"]]) {
+    for (const [level, dash] of [[zero, "2 4"], [oracle, "8 4"]]) {
       parts.push(path([[first, level], [END, level]], xs, ys, { stroke: "#000", "stroke-dasharray": dash }));
-      parts.push(element("text", { x: EDGE.left + 6, y: ys(level) - 5 }, label));
     }
     all.forEach((rows, i) => {
       const mine = i === all.length - 1;
       const ended = [...rows, [END, rows[rows.length - 1][1]]];
       parts.push(path(ended, xs, ys, { stroke: mine ? PURPLE : BLUE, "stroke-width": mine ? 3.5 : 1.4 }));
     });
+    // On top of the curves; where the two lines are close, one label above and one below.
+    const close = Math.abs(ys(zero) - ys(oracle)) < 20;
+    const label = (level, text, below) => parts.push(element("text", {
+      x: SIZE - EDGE.right - 6, y: ys(level) + (below ? 15 : -5), "text-anchor": "end", class: "halo",
+    }, text));
+    label(zero, "zero predictor", close && zero < oracle);
+    label(oracle, "oracle (k*, v*)", close && oracle <= zero);
     curve.replaceChildren(...parts);
     return { zero, oracle };
   }
@@ -170,10 +179,10 @@
     const [, kappa, nu] = own[own.length - 1];
     const near = FIXED_POINTS.find((point) => Math.hypot(point.kappa - kappa, point.nu - nu) < 0.02);
     const where = near
-      ? `near the ${near.kind} (${near.kappa}, ${near.nu})`
+      ? `near the ${near.kind} (${near.kappa}, ${near.nu})`.replace(/-/g, "−")
       : "at no fixed point yet: there the gate is saturated or the flow has hardly begun";
     summary.textContent =
-      `From (${chosen.kappa.toFixed(2)}, ${chosen.nu.toFixed(2)}) the flow is at (${kappa.toFixed(2)}, ${nu.toFixed(2)}) ` +
+      `From (${fixed(chosen.kappa)}, ${fixed(chosen.nu)}) the flow is at (${fixed(kappa)}, ${fixed(nu)}) ` +
       `at t = ${END}, ${where}. Its excess risk there is ${excessRisk(kappa, nu, task).toPrecision(3)}; ` +
       `oracle ${oracle.toPrecision(3)}, zero predictor ${zero.toPrecision(3)}. λ√(d/2) = ${(task.lam * Math.sqrt(task.d / 2)).toPrecision(3)}.`;
   }
