@@ -13,7 +13,7 @@ from typing import Any
 from code_version import code_sha256
 from command_line import run
 from report_environment import settings_file, stage_folders
-from report_figures import FIGURES
+from report_figures import FIGURES, uncaptioned
 from report_page import MODELS, PARTS, render
 from run_directory import check_output, run_directory
 
@@ -42,7 +42,7 @@ def settings_of(config: Config) -> dict[str, Any]:
 
 def inputs(results: Path) -> list[Path]:
     paths = [results / "claims.json", results / "figure1" / "bars.parquet"]
-    paths += [results / figure.path for figure in FIGURES]
+    paths += [results / figure.path for figure in (*FIGURES, *uncaptioned(results))]
     paths += [results / "models" / name / "model.safetensors" for name in MODELS]
     paths += [path for folder in stage_folders(results) if (path := settings_file(folder))]
     return sorted(path for path in paths if path.is_file())

@@ -12,7 +12,7 @@ from string import Template
 from typing import Any
 
 from report_environment import environment
-from report_figures import BRIDGE, FIGURE1, STUDIES, Figure
+from report_figures import BRIDGE, FIGURE1, STUDIES, Figure, uncaptioned
 from report_table import scroll_box, table
 
 PARTS = Path(__file__).parent / "report_parts"
@@ -33,14 +33,17 @@ MODELS = {  # folder: what the reader chooses, and the command that makes it
 def render(results: Path) -> str:
     """The whole page. A stage that is not in ``results`` is a line with the command for it."""
     tokens, data = token_section(results)
+    others = uncaptioned(results)
+    theory = [*STUDIES, *(one for one in others if one.path.startswith("slr/"))]
+    practice = [*BRIDGE, *(one for one in others if not one.path.startswith("slr/"))]
     sections = {
         "style": part("style.css"),
         "claims": claims_section(results / "claims.json"),
         "figure1": figure1_section(results),
         "tokens": tokens,
         "portrait": part("portrait.html"),
-        "transformer": "\n".join(figure_part(results, one) for one in BRIDGE),
-        "slr": "\n".join(figure_part(results, one) for one in STUDIES),
+        "transformer": "\n".join(figure_part(results, one) for one in practice),
+        "slr": "\n".join(figure_part(results, one) for one in theory),
         "environment": environment(results),
         "scripts": "\n".join([data] + [f"<script>\n{part(name)}</script>" for name in SCRIPTS]),
     }

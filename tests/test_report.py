@@ -124,6 +124,18 @@ def test_figures_have_caption_and_command_and_missing_ones_their_command(page: s
     assert sorted(missing) == sorted({figure.path for figure in FIGURES} - shown)
 
 
+def test_a_figure_without_a_caption_is_shown_all_the_same(tmp_path: Path) -> None:
+    for path in ("slr/portrait/another.png", "sparsity/new.png", "report/old.png"):
+        write_png(tmp_path / path)
+    page = report_page.render(tmp_path)
+    assert [image["alt"] for image in Resources(page).images] == [
+        "sparsity/new.png, a figure without a description",
+        "slr/portrait/another.png, a figure without a description",
+    ]
+    assert "python scripts/run_slr.py portrait" in page
+    assert "sparsity/new.png" in report.settings_of(report.Config(results=tmp_path))["inputs"]
+
+
 def test_every_study_has_a_caption() -> None:
     assert {figure.path for figure in STUDIES} == {f"slr/{n}/{n}.png" for n in run_slr.STUDIES}
 
@@ -396,6 +408,7 @@ def test_a_click_into_the_square_starts_a_path_there(browser: Any, made: Path) -
 
 
 def test_tokens_answer_to_mouse_and_keyboard(browser: Any, made: Path, views: Any) -> None:
+    from selenium import webdriver
     from selenium.webdriver.common.keys import Keys
 
     open_page(browser, made)
@@ -416,6 +429,11 @@ def test_tokens_answer_to_mouse_and_keyboard(browser: Any, made: Path, views: An
     assert shown().startswith("“[SEP]”")
     number = browser.find_element("css selector", "#token-detail .value").text
     assert math.isclose(float(number), first["attention"][0][-1], abs_tol=1e-3)
+    webdriver.ActionChains(browser).move_to_element(row[3]).perform()
+    assert shown().startswith(f"“{first['tokens'][3]}”")  # a look, until the mouse goes away
+    elsewhere = browser.find_element("id", "token-model")
+    webdriver.ActionChains(browser).move_to_element(elsewhere).perform()
+    assert shown().startswith("“[SEP]”")
     pressed = browser.find_elements("css selector", "#token-row [aria-pressed=true]")
     assert [button.text for button in pressed] == ["[SEP]"]
 
@@ -451,7 +469,7 @@ def test_focus_is_visible(browser: Any, made: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
     open_page(browser, made)
-    seen = []
+    seen: list[str] = []
     while len(seen) < 60:  # once around
         browser.switch_to.active_element.send_keys(Keys.TAB)
         active = browser.switch_to.active_element
@@ -460,5 +478,5 @@ def test_focus_is_visible(browser: Any, made: Path) -> None:
         seen.append(active.get_attribute("id"))
         assert active.value_of_css_property("outline-style") == "solid", active.text
     assert active.tag_name == "body"
-    controls = ["token-model", "token-sentence", "token-shade", "portrait-lam", "portrait-reset"]
+    controls = ["token-model", "token-shade", "token-sentence", "portrait-lam", "portrait-reset"]
     assert [name for name in seen if name in controls] == controls

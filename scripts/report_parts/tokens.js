@@ -20,18 +20,18 @@
   function quantities() {
     const found = [];
     model().heads.forEach(({ layer, head }, h) => found.push({
-      id: "attention-" + h, label: `attention, layer ${layer} head ${head}`, kind: "share",
+      id: "attention-" + h, label: `attention, layer ${layer} head ${head}`, short: `layer ${layer} head ${head}`, kind: "share",
       value: (s, i) => s.attention[h][i],
     }));
     model().layers.forEach((layer, l) => {
       for (const name of ["k", "v"]) {
         found.push({
-          id: `${name}-${l}`, label: `along ${name}̂, read by layer ${layer}`, kind: "signed",
+          id: `${name}-${l}`, label: `along ${name}̂, read by layer ${layer}`, short: `${name}̂, layer ${layer}`, kind: "signed",
           value: (s, i) => s[name][l][i],
         });
       }
     });
-    found.push({ id: "masking", label: "effect of masking", kind: "signed", value: (s, i) => s.masking[i] });
+    found.push({ id: "masking", label: "effect of masking", short: "masking", kind: "signed", value: (s, i) => s.masking[i] });
     return found;
   }
 
@@ -148,9 +148,10 @@
     const s = sentence();
     const shown = quantities();
     const head = document.createElement("tr");
-    for (const name of ["token", ...shown.map((one) => one.label)]) {
+    for (const name of ["token", ...shown.map((one) => one.short)]) {
       const cell = document.createElement("th");
       cell.scope = "col";
+      if (name !== "token") cell.className = "number wrap";
       cell.textContent = name;
       head.append(cell);
     }
