@@ -56,13 +56,14 @@ BRIDGE = (
 
 
 def _experiment(name: str, title: str, what: str) -> Figure:
+    lines = "" if "line" in what else " Lines are medians over runs, bands hold 95% of them."
     return Figure(
         f"slr/{name}/{name}.png",
         f"{title} ({name})",
         f"{name}: excess risk, alignment, paths in the (kappa, nu) square and distance to the "
         "manifold, by step.",
         what + " Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) square, and "
-        "distance to the invariant manifold.",
+        f"distance to the invariant manifold.{lines}",
         f"{SLR} {name}",
     )
 

@@ -20,11 +20,11 @@ SCRIPTS = ("scroll.js", "flow.js", "portrait.js", "tokens.js")
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels a pixel
 MODELS = {  # folder: what the reader chooses, and the command that makes it
     "tiny-0": (
-        "1 layer, 1 head (tiny-0)",
+        "tiny-0: 1 layer, 1 head",
         "python scripts/train_transformer.py --snapshots --output results/models/tiny-0",
     ),
     "small-0": (
-        "2 layers, 4 heads each (small-0)",
+        "small-0: 2 layers, 4 heads",
         "python scripts/train_transformer.py --preset small --output results/models/small-0",
     ),
 }
