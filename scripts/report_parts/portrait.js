@@ -10,7 +10,7 @@
   const BLUE = "#0072B2";
   const PURPLE = "#CC79A7";
   const SIZE = 420;
-  const EDGE = { left: 52, right: 26, top: 14, bottom: 46 };
+  const EDGE = { left: 52, right: 26, top: 24, bottom: 54 };
   const END = 1000;
 
   const fixed = (x) => x.toFixed(2).replace("-", "−");
