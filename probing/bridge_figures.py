@@ -111,8 +111,10 @@ def _grouped(ax: Axes, table: pd.DataFrame, places: Any, column: str, first: int
         rows = table[(table["test"] == test) & (table["site"] == site) & (table["layer"] == layer)]
         for i, (edit, colour) in enumerate(EDITS.items()):
             values = rows[rows["edit"] == edit][column]
-            if len(values):
-                x = place + (i - (len(EDITS) - 1) / 2) * width
+            x = place + (i - (len(EDITS) - 1) / 2) * width
+            if not len(values):  # not zero: not tried
+                ax.text(x, 0.02, "not tried", rotation=90, ha="center", fontsize=6, color=GREY)
+            else:
                 label = edit if place == 0 else None
                 ax.bar(x, values.mean(), width * 0.9, color=colour, label=label)
                 ends = [[values.mean() - values.min()], [values.max() - values.mean()]]

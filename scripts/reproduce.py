@@ -81,6 +81,18 @@ def controls(config: Config) -> None:
     make(config, controls, controls.Config(model=model, output=config.results / "controls"))
 
 
+def report(config: Config) -> None:
+    """The last stage: of all others, and of the claims that they bear out."""
+    import report
+    from claims import as_rows, as_text, read_claims
+    from run_directory import write_json
+
+    claims = read_claims(config.results)
+    write_json(config.results / "claims.json", as_rows(claims))
+    print(as_text(claims))
+    make(config, report, report.Config(results=config.results, output=config.results / "report"))
+
+
 def make(config: Config, script: Any, one: Any) -> None:
     from run_directory import ensure
 
@@ -96,6 +108,7 @@ STAGES: dict[str, Callable[[Config], None]] = {
     "bridge": bridge,
     "controls": controls,
     "slr": slr,
+    "report": report,
 }
 
 
@@ -106,9 +119,6 @@ def main(config: Config) -> None:
     if config.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, not {config.seeds}")
 
-    from claims import as_rows, as_text, read_claims
-    from run_directory import write_json
-
     names = [name for name in STAGES if not config.only or name in config.only]
     start = time.perf_counter()
     for number, name in enumerate(names, 1):
@@ -116,9 +126,6 @@ def main(config: Config) -> None:
         begun = time.perf_counter()
         STAGES[name](config)
         print(f"== {name} took {time.perf_counter() - begun:.0f} s", flush=True)
-    claims = read_claims(config.results)
-    write_json(config.results / "claims.json", as_rows(claims))
-    print(as_text(claims))
     print(f"== done in {time.perf_counter() - start:.0f} s; results are in {config.results}")
 
 
