@@ -264,7 +264,7 @@ def success(config: Config, name: str) -> Result:
 
     base = EXPERIMENTS["pgd-small-lambda"]
     cells, n_steps = (6, 500) if config.smoke else (40, base.n_steps)
-    runs = config.runs or (4 if config.smoke else 30)
+    runs = config.runs or (4 if config.smoke else 30 if config.full else 10)
     with progress_bar(name, cells * cells * runs * n_steps) as progress:
         found = success_map(
             base.task,
