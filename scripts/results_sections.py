@@ -112,8 +112,8 @@ def directions(folder: Path) -> list[str]:
     )
     return [
         "Absolute cosines between directions in the weights (of the head with most attention on "
-        "the informative word) and those of linear probes on the states it reads: mean (range) over "
-        "training seeds.",
+        "the informative word) and those of linear probes on the states it reads: mean (range) "
+        "over training seeds.",
         markdown(shown),
         "Edits of the embeddings' output in the 1-layer model, test split (steering by one "
         "distance between the labels): mean (range) over training seeds.",
