@@ -128,13 +128,15 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
 
 def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
     splits = list(SPLIT_NAMES)
-    width = 0.85 / len(SERIES)
-    for i, (name, (label, colour)) in enumerate(SERIES.items()):
+    series = [name for name in SERIES if name in set(table["series"])]
+    width = 0.85 / len(series)
+    for i, name in enumerate(series):
+        label, colour = SERIES[name]
         rows = table[table["series"] == name].set_index("split")
         values = np.array([rows["accuracy"].get(split, np.nan) for split in splits])
         low = np.array([rows["low"].get(split, np.nan) for split in splits])
         high = np.array([rows["high"].get(split, np.nan) for split in splits])
-        places = np.arange(len(splits)) + (i - (len(SERIES) - 1) / 2) * width
+        places = np.arange(len(splits)) + (i - (len(series) - 1) / 2) * width
         hatch = "//" if name == "bert-published" else None
         ax.bar(
             places, values, width * 0.92, color=colour, label=label, hatch=hatch, edgecolor="white"

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,7 @@ def test_python_blocks_run_and_print_what_is_shown(
     monkeypatch.chdir(tmp_path)
     write_files(path, tmp_path)
     names: dict[str, object] = {}
-    found = blocks(path)
-    for (language, code), (next_language, shown) in zip(found, [*found[1:], ("", "")], strict=True):
+    for (language, code), (next_language, shown) in pairwise([*blocks(path), ("", "")]):
         if language != "python":
             continue
         output = io.StringIO()
