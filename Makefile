@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint bench constraints clean
+.PHONY: help setup reproduce test lint bench docs constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "== setting up $(VENV) with $$($(PYTHON) --version): a few minutes and about 3 GB, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on \
-		--constraint constraints.txt --editable '.[pretrained,cluster,notebooks,dev]'
+		--constraint constraints.txt --editable '.[pretrained,cluster,notebooks,docs,dev]'
 	@touch $@
 
 reproduce: $(READY) ## make every result and figure under results/ (ARGS="--help" for options)
@@ -35,6 +35,9 @@ lint: $(READY) ## style and types only
 
 bench: $(READY) ## the measurements behind the claims on speed and memory
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+docs: $(READY) ## the documentation as a site, into build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 constraints: $(READY) ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

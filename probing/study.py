@@ -51,7 +51,7 @@ def read_splits(
     dataset: DatasetDict,
     *,
     probes: Sequence[str] = PROBES,
-    max_token_sentences: int = 1500,
+    max_token_sentences: int = 1200,
     progress: Callable[[str], object] | None = None,
 ) -> dict[str, SplitStates]:
     """Run the model over every split. Token states are kept of a part of the sentences only."""
@@ -94,12 +94,16 @@ class LayerStates(NamedTuple):
     drawn: np.ndarray
 
 
-def at_layer(split: SplitStates, layer: int) -> LayerStates:
+def at_layer(split: SplitStates, layer: int, probe: str) -> LayerStates:
+    """What one probe needs of it, no more: this is what goes to another process."""
     rows, offsets = keep_tokens(split.tokens.offsets, ~split.tokens.special)
-    kept = split.tokens.states
+    pooled = (
+        {POOLED[probe]: split.pooled.states[POOLED[probe]][:, layer]} if probe in POOLED else {}
+    )
+    of_tokens = np.empty((0, 0)) if pooled else split.tokens.states["tokens"][rows, layer]
     return LayerStates(
-        pooled={name: states[:, layer] for name, states in split.pooled.states.items()},
-        tokens=kept["tokens"][rows, layer] if "tokens" in kept else np.empty((0, 0)),
+        pooled=pooled,
+        tokens=of_tokens,
         offsets=offsets,
         informative=split.tokens.informative[rows],
         labels=split.labels,
@@ -136,7 +140,10 @@ def probe_states(
     )
     jobs = (
         delayed(_probe_layer)(
-            probe, {name: at_layer(split, layer) for name, split in states.items()}, labels, options
+            probe,
+            {name: at_layer(split, layer, probe) for name, split in states.items()},
+            labels,
+            options,
         )
         for probe, layer in pairs
     )
@@ -280,7 +287,7 @@ def token_plane(
     Both directions are fitted to the training split; coordinates are distances from the probes'
     own decision planes. ``roles`` has one entry for each token, special ones included.
     """
-    train, shown = at_layer(states["train"], layer), at_layer(states[split], layer)
+    train, shown = (at_layer(states[name], layer, "reader") for name in ("train", split))
     reader, _ = _fit_reader(train, train.labels, C=None, standardize=True, seed=seed)
     kept = ~states[split].tokens.special
     owner = np.repeat(shown.drawn, np.diff(shown.offsets))

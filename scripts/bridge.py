@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import train_transformer
 from code_version import code_sha256
 from command_line import run
-from run_directory import check_output, ensure, run_directory
+from run_directory import check_output, ensure_all, run_directory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +59,7 @@ def main(config: Config) -> None:
     check_output(config.output, overwrite=config.overwrite)
     if config.seeds < 1 or config.sentences < 48:
         raise ValueError("--seeds must be at least 1 and --sentences at least 48")
-    for one in transformers(config).values():
-        ensure(train_transformer, one)
+    ensure_all(train_transformer, transformers(config).values())
 
     import pandas as pd
 

@@ -14,7 +14,7 @@ import probe
 import train_transformer
 from code_version import code_sha256
 from command_line import run
-from run_directory import check_output, ensure, run_directory
+from run_directory import check_output, ensure, ensure_all, run_directory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,8 +70,7 @@ def main(config: Config) -> None:
     check_output(config.output, overwrite=config.overwrite)
     if config.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, not {config.seeds}")
-    for one in transformers(config).values():
-        ensure(train_transformer, one)
+    ensure_all(train_transformer, transformers(config).values())
     ensure(probe, probes(config))
 
     import pandas as pd

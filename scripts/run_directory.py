@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -77,6 +78,18 @@ def ensure(script: ModuleType, config: Any) -> Path:
     else:
         script.main(dataclasses.replace(config, overwrite=True))
     return Path(config.output)
+
+
+def ensure_all(script: ModuleType, configs: Iterable[Any]) -> None:
+    """Each as ``ensure`` does, as many at a time as there are cores."""
+    from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+    name = script.__name__
+    Parallel(n_jobs=-1)(delayed(_ensure_named)(name, config) for config in configs)
+
+
+def _ensure_named(name: str, config: Any) -> None:
+    ensure(importlib.import_module(name), config)
 
 
 def write_json(path: Path, value: Any) -> None:
