@@ -175,7 +175,7 @@ def control_table(
 
 
 def _tasks(states: dict[str, SplitStates], probe: str, layer: int) -> Tasks:
-    splits = {name: at_layer(split, layer) for name, split in states.items()}
+    splits = {name: at_layer(split, layer, probe) for name, split in states.items()}
     if probe in POOLED:
         return LabelTasks(
             X={name: split.pooled[POOLED[probe]] for name, split in splits.items()},
