@@ -41,8 +41,8 @@ class SplitStates:
     tokens: Activations  # all tokens of the sentences ``drawn``
     drawn: np.ndarray
     labels: np.ndarray
-    words: np.ndarray  # the informative word of each sentence: what intervals and folds go by
-    patterns: np.ndarray
+    words: np.ndarray  # the informative word of each sentence: what folds go by
+    clusters: tuple[np.ndarray, np.ndarray]  # words and patterns, as numbers: for the intervals
 
 
 def read_splits(
@@ -59,6 +59,7 @@ def read_splits(
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)
     for name, split in dataset.items():
         rows = split[:]
+        words = np.array(informative_words(split))
         drawn = draw(len(split), max_token_sentences)
         pooled = extract(model, tokenizer, rows["text"], rows["span"], positions=positions)
         token_positions = ("tokens",) if set(probes) & set(TOKEN_PROBES) else ()
@@ -74,12 +75,16 @@ def read_splits(
             tokens=tokens,
             drawn=drawn,
             labels=np.array(rows["label"]),
-            words=np.array(informative_words(split)),
-            patterns=np.array(rows["pattern"]),
+            words=words,
+            clusters=(_numbers(words), _numbers(np.array(rows["pattern"]))),
         )
         if progress:
             progress(name)
     return found
+
+
+def _numbers(labels: np.ndarray) -> np.ndarray:
+    return np.asarray(np.unique(labels, return_inverse=True)[1])
 
 
 class LayerStates(NamedTuple):
@@ -172,7 +177,7 @@ class Probed(NamedTuple):
 
 def _interval(split: SplitStates, result: Probed, name: str, seed: int) -> dict[str, float]:
     judged = result.rows[name]
-    clusters = (split.words[judged], split.patterns[judged])
+    clusters = tuple(codes[judged] for codes in split.clusters)
     interval = cluster_bootstrap(result.correct[name], clusters, rng=np.random.default_rng(seed))
     return {
         "accuracy": interval.value,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 N_SHUFFLES = 4
-CONTROL_ROWS = 4000  # of each split are enough for an untrained model
+CONTROL_ROWS = 2000  # of each split are enough for an untrained model
 Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
 
 

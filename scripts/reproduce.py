@@ -13,6 +13,9 @@ from typing import Any
 from command_line import run
 
 
+LONG = ("layer", "noise-length", "scaling", "locations", "success")  # begun first
+
+
 @dataclass(frozen=True)
 class Config:
     results: Path = Path("results")
@@ -39,9 +42,11 @@ def dataset(config: Config) -> None:
 
 def slr(config: Config) -> None:
     import run_slr
+    from joblib import Parallel, delayed  # type: ignore[import-untyped]
     from run_directory import is_current
 
-    for name in run_slr.STUDIES:
+    waiting = []
+    for name in sorted(run_slr.STUDIES, key=lambda name: name not in LONG):
         study = run_slr.Config(
             name=name, output=config.results / "slr", full=config.full, overwrite=True
         )
@@ -49,6 +54,11 @@ def slr(config: Config) -> None:
         if not config.overwrite and is_current(study.output / name, settings):
             print(f"unchanged: {study.output / name}")
         else:
+            waiting.append(study)
+    # Side by side, but for the sweep, which takes all cores by itself.
+    Parallel(n_jobs=-1)(delayed(run_slr.main)(study) for study in waiting if study.name != "sweep")
+    for study in waiting:
+        if study.name == "sweep":
             run_slr.main(study)
 
 
