@@ -12,7 +12,6 @@ from typing import Any
 
 from command_line import run
 
-
 LONG = ("layer", "noise-length", "scaling", "locations", "success")  # begun first
 
 
