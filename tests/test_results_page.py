@@ -137,3 +137,12 @@ def test_the_page_that_is_kept_has_every_section() -> None:
     page = (ROOT / "docs" / "results.md").read_text()
     assert page.startswith(results_page.INTRODUCTION)
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [one.title for one in SECTIONS]
+
+
+def test_every_measured_number_of_the_readme_stands_in_the_results() -> None:
+    root = Path(__file__).parent.parent
+    caption = (root / "README.md").read_text().split("<!-- measured")[1].split("<!-- /measured")[0]
+    numbers = re.findall(r"\d+\.\d+", caption)
+    assert len(numbers) > 5
+    results = (root / "docs" / "results.md").read_text()
+    assert [number for number in numbers if number not in results] == []
