@@ -141,7 +141,7 @@ def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
         xlabel="steered by (distances between the labels)", ylabel="changed predictions",
         ylim=(-0.03, 1.05), xlim=(-0.1, 2.45),
     )  # fmt: skip
-    ax.legend(loc="center left", bbox_to_anchor=(0.42, 0.4), fontsize=7)
+    ax.legend(loc="center left", bbox_to_anchor=(0.4, 0.62), fontsize=7)
 
 
 def _draw_heads(ax: Axes, table: pd.DataFrame) -> None:

@@ -4,14 +4,17 @@ A change anywhere else leaves the result current, as do comments, docstrings and
 """
 
 import ast
+import functools
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("data_gen", "probing", "slr")
+FRAME = ("code_version", "command_line", "run_directory")  # they carry results, and change none
 
 
+@functools.cache  # the code of a running program does not change
 def code_sha256(script: str | Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(_reached(Path(script).resolve())):
@@ -60,7 +63,7 @@ def _files(module: str) -> Iterator[Path]:
         else:
             yield from (ROOT / package).rglob("*.py")
         yield from (ROOT / package).rglob("*.toml")
-    elif (script := ROOT / "scripts" / f"{package}.py").is_file():
+    elif package not in FRAME and (script := ROOT / "scripts" / f"{package}.py").is_file():
         yield script
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import code_version
 import pytest
-from code_version import code_sha256
+
+code_sha256 = code_version.code_sha256.__wrapped__  # not cached: files change here
 
 
 @pytest.fixture
