@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ def build_dataset(
         split.name: dict(zip(Sentence._fields, zip(*split, strict=True), strict=True))
         for split in splits
     }
-    schema = features(spec)
+    schema = features(spec.lexicon.labels)
     return DatasetDict(
         {
             name: Dataset.from_dict(
@@ -74,7 +74,7 @@ def stream_dataset(
     shards = [(shard, n_shards) for shard in range(n_shards)]
     return IterableDataset.from_generator(
         _rows,
-        features=features(spec),
+        features=features(spec.lexicon.labels),
         gen_kwargs={"split": spec.splits[split], "shards": shards, "seed": seed},
     )
 
@@ -87,14 +87,14 @@ def _rows(
             yield sentence._asdict()
 
 
-def features(spec: Spec) -> Features:
+def features(labels: Sequence[str]) -> Features:
     """The columns of the dataset and their types."""
     from datasets import ClassLabel, Features, List, Value
 
     return Features(
         {
             "text": Value("string"),
-            "label": ClassLabel(names=list(spec.lexicon.labels)),
+            "label": ClassLabel(names=list(labels)),
             "words": List(Value("string")),
             "roles": List(Value("string")),
             "location": Value("int32"),

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from data_gen.dataset import DatasetError, build_dataset
+from data_gen.dataset import DatasetError, build_dataset, features
+from data_gen.sentences import Sentence
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-COLUMNS = ("text", "label", "words", "roles", "location", "span", "pattern")
 TEST_SHARE = 5  # a fifth of the words, or of the sentences, is for testing
 
 
@@ -37,7 +37,7 @@ def read_data(data: str | Path) -> DatasetDict:
 
 def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
     """Sentences given as dictionaries, with the columns of a built dataset."""
-    from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+    from datasets import Dataset, DatasetDict
 
     if not rows:
         raise DatasetError(f"{name} holds no sentences")
@@ -46,22 +46,12 @@ def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
         raise DatasetError(f"{name}: there must be two labels, not {len(labels)}")
     found = [_sentence(row, labels, name, i) for i, row in enumerate(rows, 1)]
     splits = np.array(_splits(rows, found, name))
-    features = Features(
-        {
-            "text": Value("string"),
-            "label": ClassLabel(names=labels),
-            "words": List(Value("string")),
-            "roles": List(Value("string")),
-            "location": Value("int32"),
-            "span": List(Value("int32"), length=2),
-            "pattern": Value("string"),
-        }
-    )
+    schema = features(labels)
     names = ["train", *sorted(set(splits) - {"train"})]
     return DatasetDict(
         {
             split: Dataset.from_list(
-                [found[i] for i in np.flatnonzero(splits == split)], features=features, split=split
+                [found[i] for i in np.flatnonzero(splits == split)], features=schema, split=split
             )
             for split in names
         }
@@ -83,7 +73,7 @@ def _read_folder(path: Path) -> DatasetDict:
     loaded = load_dataset("json" if kinds == {".jsonl"} else "parquet", data_files=named)
     assert isinstance(loaded, DatasetDict)
     for split, part in loaded.items():
-        if lacking := [column for column in COLUMNS if column not in part.column_names]:
+        if lacking := [column for column in Sentence._fields if column not in part.column_names]:
             raise DatasetError(f"{path}, split {split}: the column {lacking[0]!r} is missing")
     if "train" not in loaded:
         raise DatasetError(f"{path} has no split 'train'")

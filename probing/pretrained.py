@@ -70,7 +70,10 @@ def minilm_folder() -> Path:
 
 def _explain(name: str, local: bool, error: Exception) -> str:
     if local:
-        return f"{name} holds no model that can be loaded: {str(error).splitlines()[0]}"
+        why = str(error).splitlines()[0].rstrip()
+        if why.endswith(":"):  # the library goes on with a list
+            why = "its config, weights or fast tokenizer are missing or damaged"
+        return f"{name} holds no model that can be loaded: {why}"
     offline = os.environ.get("HF_HUB_OFFLINE") == "1"
     why = "HF_HUB_OFFLINE is set" if offline else "no connection, or no such model"
     return (

@@ -31,7 +31,7 @@ class Config:
     sentences: int = 480
     """How many of the training split the directions come from, and of the others at most."""
     minilm: bool = True
-    """Also look into MiniLM."""
+    """Leave out MiniLM."""
     overwrite: bool = False
     """Replace an earlier result."""
 

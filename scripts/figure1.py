@@ -46,17 +46,12 @@ def settings_of(config: Config) -> dict[str, Any]:
 
 def transformers(config: Config) -> dict[str, train_transformer.Config]:
     """By folder: the models whose accuracy is drawn."""
-    seeds = range(1 if config.smoke else config.seeds)
-    # Snapshots are for scripts/bridge.py, which looks at the same models.
-    options: dict[str, dict[str, Any]] = {
-        f"tiny-{seed}": {"seed": seed, "snapshots": True} for seed in seeds
-    }
-    options["tiny-corpus"] = {"embeddings": "corpus"}
-    options["tiny-swap"] = {"embeddings": "corpus", "swap": True}
-    return {
-        name: train_transformer.Config(output=config.models / name, **one)
-        for name, one in options.items()
-    }
+    found = train_transformer.tiny_models(config.models, 1 if config.smoke else config.seeds)
+    for name, swap in (("tiny-corpus", False), ("tiny-swap", True)):
+        found[name] = train_transformer.Config(
+            embeddings="corpus", swap=swap, output=config.models / name
+        )
+    return found
 
 
 def probes(config: Config) -> probe.Config:

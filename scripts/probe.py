@@ -36,7 +36,7 @@ class Config:
     protocol: Literal["ours", "paper"] = "ours"
     """paper: as-released data, [CLS], all rows, scikit-learn's default C, mean over layers."""
     controls: bool = True
-    """Also probe an untrained model of the same architecture, and with shuffled labels."""
+    """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
     max_rows: int = 0
     """At most this many sentences of each split, drawn at random; 0 takes all."""
     jobs: int = os.cpu_count() or 1

@@ -58,6 +58,14 @@ class Config:
     """Replace an earlier result."""
 
 
+def tiny_models(folder: Path, seeds: int) -> dict[str, Config]:
+    """By name: the models, one a seed, that figure1.py and bridge.py both look at."""
+    return {
+        f"tiny-{seed}": Config(seed=seed, snapshots=True, output=folder / f"tiny-{seed}")
+        for seed in range(seeds)
+    }
+
+
 def settings_of(config: Config) -> dict[str, Any]:
     """What decides the result."""
     from data_gen.spec import read_spec
