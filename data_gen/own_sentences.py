@@ -7,6 +7,7 @@ which occurs in its text exactly once (or ``start`` and ``end``, its place in ch
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -28,10 +29,13 @@ def read_data(data: str | Path) -> DatasetDict:
     path = Path(data)
     if path.is_dir():
         return _read_folder(path)
-    if path.suffix in {".csv", ".jsonl"}:
+    kind = path.suffix.lower()
+    if kind in {".csv", ".jsonl"}:
         if not path.is_file():
             raise DatasetError(f"{path} does not exist")
         return own_dataset(_read_rows(path), str(path))
+    if path.is_file() and kind != ".toml":
+        raise DatasetError(f"{path} must be a CSV (.csv), JSONL (.jsonl) or TOML (.toml) file")
     return build_dataset(data)
 
 
@@ -43,11 +47,16 @@ def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
         raise DatasetError(f"{name} holds no sentences")
     labels = sorted({str(_get(row, "label", name, i)) for i, row in enumerate(rows, 1)})
     if len(labels) != 2:
-        raise DatasetError(f"{name}: there must be two labels, not {len(labels)}")
+        shown = ", ".join(labels[:5])
+        raise DatasetError(f"{name}: there must be two labels, not {len(labels)}: {shown}")
     found = [_sentence(row, labels, name, i) for i, row in enumerate(rows, 1)]
     splits = np.array(_splits(rows, found, name))
     schema = features(labels)
-    names = ["train", *sorted(set(splits) - {"train"})]
+    names = ["train", *sorted({str(split) for split in splits} - {"train"})]
+    learned = {found[i]["label"] for i in np.flatnonzero(splits == "train")}
+    if len(learned) < 2:
+        (only,) = learned
+        raise DatasetError(f"{name}: all sentences of the split 'train' are {labels[only]!r}")
     return DatasetDict(
         {
             split: Dataset.from_list(
@@ -81,13 +90,14 @@ def _read_folder(path: Path) -> DatasetDict:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    if path.suffix == ".csv":
-        import csv
-
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return list(csv.DictReader(file))
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DatasetError(f"{path} is no text in UTF-8; save it as such") from None
+    if path.suffix.lower() == ".csv":
+        return _read_csv(text, path)
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
                 row = json.loads(line)
@@ -99,9 +109,22 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def _read_csv(text: str, path: Path) -> list[dict[str, Any]]:
+    import csv
+
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    for number, row in enumerate(rows, 1):
+        if None in row:  # where DictReader puts what has no column
+            raise DatasetError(
+                f"{path}, sentence {number} has more cells than there are columns; "
+                'a text with commas must be in "quotes"'
+            )
+    return rows
+
+
 def _get(row: dict[str, Any], column: str, name: str, number: int) -> Any:
     if row.get(column) in (None, ""):
-        known = ", ".join(str(key) for key in row if key is not None)
+        known = ", ".join(map(str, row))
         raise DatasetError(f"{name}, sentence {number}: no {column!r}; its columns are {known}")
     return row[column]
 

@@ -31,11 +31,12 @@ def plot_learning(practice: pd.DataFrame, theory: pd.DataFrame) -> Figure:
     final = theory[theory["step"] == theory["step"].max()]
     found = final[(final["kappa"].abs() > 0.9) & (final["nu"].abs() > 0.9)]["run"]
     aligned = theory[theory["run"].isin(found)]
+    seeds = practice["seed"].nunique()
     with journal_style():
         figure = Figure(figsize=(8.6, 7.4), layout="constrained")
         axes: Any = figure.subplots(4, 2, sharey="row", sharex="col")
         sides = [
-            (practice, f"1-layer Transformer ({practice['seed'].nunique()} seeds)"),
+            (practice, f"1-layer Transformer ({seeds} {'seed' if seeds == 1 else 'seeds'})"),
             (aligned, f"single-location PGD ({len(found)} of {runs} runs: those that align)"),
         ]
         for column, (table, title) in enumerate(sides):

@@ -27,7 +27,7 @@ from probing.description_length import Code
 from probing.evaluation import draw
 from probing.logistic import moments
 from probing.ragged import keep_tokens
-from probing.study import POOLED, SplitStates, at_layer
+from probing.study import POOLED, SplitStates, at_layer, n_states
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -158,8 +158,7 @@ def control_table(
     if unknown := [probe for probe in probes if probe not in CONTROL_PROBES]:
         raise ValueError(f"no controls for {unknown[0]!r}; there are {', '.join(CONTROL_PROBES)}")
     kept = {name: states[name] for name in ("train", *SCORED.values()) if name in states}
-    arrays = [*kept["train"].pooled.states.values(), *kept["train"].tokens.states.values()]
-    chosen = layers if layers is not None else range(arrays[0].shape[1])
+    chosen = layers if layers is not None else range(n_states(kept["train"]))
     pairs = [(probe, layer) for probe in probes for layer in chosen]
     jobs = (
         delayed(control_rows)(_tasks(kept, probe, layer), effort=effort or Effort(), seed=seed)

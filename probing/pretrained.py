@@ -8,10 +8,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
@@ -19,6 +23,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
+from transformers.utils import logging
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -35,17 +40,36 @@ def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
     """
     path = minilm_folder() if name == "minilm" else Path(name)
     local = path.is_dir()
-    if not local and (path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1):
+    is_path = path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1
+    if not local and (is_path or (len(path.parts) > 1 and Path(path.parts[0]).is_dir())):
         raise ModelError(f"{name} is no folder with a model")
     source = str(path) if local else name
-    options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
+    cached = local or _only_cached(name)
+    options: dict[str, Any] = {"local_files_only": cached, "trust_remote_code": False}
     kind = AutoModelForSequenceClassification if classifier else AutoModel
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        model = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True, **options)
+        with _quiet():
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            model = kind.from_pretrained(
+                source, dtype=torch.float32, use_safetensors=True, **options
+            )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ModelError(_explain(name, local, error)) from error
+        raise ModelError(_explain(name, error)) from error
     return model.eval(), tokenizer
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's bar and its report on weights that are not used here (a pooler's)."""
+    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bar:
+            logging.enable_progress_bar()
 
 
 def untrained_like(model: Any, seed: int = 0) -> Any:
@@ -68,15 +92,32 @@ def minilm_folder() -> Path:
     return folder
 
 
-def _explain(name: str, local: bool, error: Exception) -> str:
-    if local:
-        why = str(error).splitlines()[0].rstrip()
-        if why.endswith(":"):  # the library goes on with a list
-            why = "its config, weights or fast tokenizer are missing or damaged"
-        return f"{name} holds no model that can be loaded: {why}"
-    offline = os.environ.get("HF_HUB_OFFLINE") == "1"
-    why = "HF_HUB_OFFLINE is set" if offline else "no connection, or no such model"
-    return (
-        f"{name} is neither a folder nor minilm and could not be had from the hub ({why}); "
-        "download it where there is a network, or give the path of a folder"
-    )
+def _only_cached(name: str) -> bool:
+    """Is this model of the hub to be had from the cache alone? Asked once, as loading asks often.
+
+    Without a network the library tries each file six times, for half a minute; with a copy in the
+    cache it need not.
+    """
+    try:
+        HfApi().model_info(name, timeout=10)
+    except HFValidationError:
+        raise ModelError(f"{name} is no folder, nor can a model on the hub be called so") from None
+    except RepositoryNotFoundError:  # also of private and gated ones
+        raise ModelError(f"the hub knows no model {name}, or not without a login") from None
+    except Exception:  # of whatever library the hub is asked with
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            offline = os.environ.get("HF_HUB_OFFLINE") == "1"
+            why = "HF_HUB_OFFLINE is set" if offline else "it does not answer"
+            raise ModelError(
+                f"{name} is neither a folder nor minilm and could not be had from the hub "
+                f"({why}); download it where there is a network, or give the path of a folder"
+            ) from None
+        return True
+    return False
+
+
+def _explain(name: str, error: Exception) -> str:
+    why = str(error).splitlines()[0].rstrip()
+    if why.endswith(":"):  # the library goes on with a list
+        why = "its config, weights or fast tokenizer are missing or damaged"
+    return f"{name} holds no model that can be loaded: {why}"

@@ -93,7 +93,8 @@ class LocateAndRead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(rows[np.searchsorted(rows, offsets[:-1])])  # the first, if several
 
     def predict(self, states: Any, offsets: Any) -> npt.NDArray[Any]:
-        return np.asarray(self.value_.predict(np.asarray(states)[self.located(states, offsets)]))
+        chosen = np.asarray(states)[self.located(states, offsets)]
+        return np.asarray(self.value_.predict(chosen))
 
     def score(self, states: Any, offsets: Any, y: Any) -> float:
         """Accuracy."""

@@ -37,7 +37,7 @@ PAPER_C = 1.0  # of the released notebook: scikit-learn's default
 class SplitStates:
     """One split: what the probes see of it and what they are to find."""
 
-    pooled: Activations  # all sentences, pooled positions
+    pooled: dict[str, np.ndarray]  # by position: (sentences, n_layers + 1, d_model)
     tokens: Activations  # all tokens of the sentences ``drawn``
     drawn: np.ndarray
     labels: np.ndarray
@@ -54,22 +54,26 @@ def read_splits(
     max_token_sentences: int = 1200,
     progress: Callable[[str], object] | None = None,
 ) -> dict[str, SplitStates]:
-    """Run the model over every split. Token states are kept of a part of the sentences only."""
-    found = {}
+    """Run the model over every split, each sentence once. Token states are kept of a part only."""
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)
+    with_tokens = (*positions, "tokens") if set(probes) & set(TOKEN_PROBES) else positions
+    found = {}
     for name, split in dataset.items():
         rows = split[:]
         words = np.array(informative_words(split))
+
+        def run(part: np.ndarray, wanted: Sequence[str], rows: Any = rows) -> Activations:
+            texts, spans = ([rows[key][i] for i in part] for key in ("text", "span"))
+            return extract(model, tokenizer, texts, spans, positions=wanted)
+
         drawn = draw(len(split), max_token_sentences)
-        pooled = extract(model, tokenizer, rows["text"], rows["span"], positions=positions)
-        token_positions = ("tokens",) if set(probes) & set(TOKEN_PROBES) else ()
-        tokens = extract(
-            model,
-            tokenizer,
-            [rows["text"][i] for i in drawn],
-            [rows["span"][i] for i in drawn],
-            positions=token_positions,
-        )
+        tokens = run(drawn, with_tokens)
+        pooled = {position: tokens.states.pop(position) for position in positions}
+        others = np.setdiff1d(np.arange(len(split)), drawn)
+        if positions and len(others):
+            order = np.argsort(np.concatenate([drawn, others]))
+            rest = run(others, positions).states
+            pooled = {key: np.concatenate([pooled[key], rest[key]])[order] for key in positions}
         found[name] = SplitStates(
             pooled=pooled,
             tokens=tokens,
@@ -102,9 +106,7 @@ class LayerStates(NamedTuple):
 def at_layer(split: SplitStates, layer: int, probe: str) -> LayerStates:
     """What one probe needs of it, no more: this is what goes to another process."""
     rows, offsets = keep_tokens(split.tokens.offsets, ~split.tokens.special)
-    pooled = (
-        {POOLED[probe]: split.pooled.states[POOLED[probe]][:, layer]} if probe in POOLED else {}
-    )
+    pooled = {POOLED[probe]: split.pooled[POOLED[probe]][:, layer]} if probe in POOLED else {}
     of_tokens = np.empty((0, 0)) if pooled else split.tokens.states["tokens"][rows, layer]
     return LayerStates(
         pooled=pooled,
@@ -137,7 +139,7 @@ def probe_states(
     rng = np.random.default_rng(seed)
     train = states["train"]
     labels = shuffled_labels(train.labels, train.words, rng) if shuffled else train.labels
-    chosen = layers if layers is not None else range(_n_layers(train))
+    chosen = layers if layers is not None else range(n_states(train))
     options = {"C": C, "standardize": standardize, "seed": seed}
     # The head takes longest: first, so that no process is left alone with one at the end.
     pairs = sorted(
@@ -188,8 +190,8 @@ def _interval(split: SplitStates, result: Probed, name: str, seed: int) -> dict[
     }
 
 
-def _n_layers(split: SplitStates) -> int:
-    states = {**split.pooled.states, **split.tokens.states}
+def n_states(split: SplitStates) -> int:
+    states = {**split.pooled, **split.tokens.states}
     return int(next(iter(states.values())).shape[1])
 
 
@@ -261,8 +263,8 @@ FITS: dict[str, Callable[..., Any]] = {
 
 
 def layer_means(table: pd.DataFrame) -> pd.DataFrame:
-    """The paper's summary: means over layers 1 .. n, the embeddings left out."""
-    above = table[table["layer"] > 0]
+    """The paper's summary: means over layers 1 .. n, the embeddings left out unless alone."""
+    above = table[(table["layer"] > 0) | (table["layer"].max() == 0)]
     return (
         above.groupby(["probe", "split"], sort=False)[["accuracy", "low", "high"]]
         .mean()

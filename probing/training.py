@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -148,6 +149,7 @@ def train(
 
     With ``snapshots`` weights from 24 steps of the training are kept in checkpoints/snapshots.
     """
+    quiet = quiet or not sys.stderr.isatty()  # a bar is for people who watch
     token_ids = tokenizer(texts)["input_ids"]
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")

@@ -23,7 +23,7 @@ from slr.predictor import attention, empirical_risk, predict
 from slr.reduced import pgd, sgd
 from slr.risk import excess_risk, risk, risk_gradient
 from slr.task import Task, Truth, sample_batch, sample_truth
-from slr.trajectory import Trajectory
+from slr.trajectory import ALIGNMENT, Trajectory
 from slr.yardsticks import (
     Estimate,
     bayes_excess_risk,
@@ -35,6 +35,7 @@ from slr.yardsticks import (
 
 __all__ = [
     "ALIGNED",
+    "ALIGNMENT",
     "EXPERIMENTS",
     "Estimate",
     "Experiment",

@@ -21,7 +21,6 @@ from slr.risk import excess_risk
 from slr.steps import MIN_D_SGD
 from slr.task import Task
 
-ALIGNMENT = 0.95  # |kappa| and |nu| above it count as aligned, as in slr/scaling.py
 STARTS = {"sphere": start_on_sphere, "manifold": start_on_manifold}
 
 
@@ -85,8 +84,8 @@ def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
     finally:
         numba.set_num_threads(threads)
     risk = float(np.mean(excess_risk(found.final, cell.task, found.lam[:, -1])))
-    aligned = found.aligned(ALIGNMENT)
-    steps = found.steps_to_align(ALIGNMENT)[aligned]
+    aligned = found.aligned()
+    steps = found.steps_to_align()[aligned]
     return {
         "share_aligned": float(aligned.mean()),
         "share_diverged": float(found.diverged.mean()),

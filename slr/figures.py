@@ -103,7 +103,7 @@ def _headline(name: str, trajectory: Trajectory) -> str:
     lam = rf"$\lambda={first:g}$" if first == last else rf"$\lambda={first:g} \to {last:.2g}$"
     noise = rf", $\varepsilon={task.noise_std:g}$" if task.noise_std else ""
     line = rf"{name}: $d={task.d}$, $L={task.L}$, $\gamma^2={task.gamma**2:g}${noise}, {lam}, "
-    line += f"{trajectory.aligned(0.9).sum()} of {trajectory.runs} runs align"
+    line += f"{trajectory.aligned().sum()} of {trajectory.runs} runs align"
     return f"{line}, {n_diverged} diverged (grey)" if n_diverged else line
 
 
@@ -204,6 +204,6 @@ def plot_yardsticks(tables: Mapping[str, Mapping[str, FloatArray]], caption: str
                     ax.plot(table[name], table[key], style, color=colour, label=label)
             ax.set(xscale="log", yscale="log", xlabel=f"${name}$", ylabel="excess risk")
             ax.set_ylim(1e-4, 1)
-        axes[0].legend(loc="lower left")
+        axes[1].legend(loc="lower right")  # where nothing is drawn
         figure.suptitle(caption, fontsize=9)
         return figure

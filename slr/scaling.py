@@ -22,8 +22,7 @@ from slr.overlaps import Overlaps, start_on_sphere
 from slr.risk import gate_moments, noise_gate, partial_derivatives
 from slr.steps import embedding, overlaps_of
 from slr.task import FloatArray, Task
-
-ALIGNMENT = 0.95  # |kappa| and |nu| above it count as aligned here: at 0.99 it is still creeping
+from slr.trajectory import ALIGNMENT
 
 
 def scaled_experiment(name: str, d: int) -> Experiment:
@@ -54,7 +53,7 @@ def scaled_experiment(name: str, d: int) -> Experiment:
 
 def steps_to_align(experiment: Experiment, progress: reduced.Progress | None = None) -> FloatArray:
     """The steps that each run takes to align; infinite for those that do not."""
-    return run_experiment(experiment, progress).steps_to_align(ALIGNMENT)
+    return run_experiment(experiment, progress).steps_to_align()
 
 
 def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float = 1e4) -> float:
@@ -168,6 +167,6 @@ def success_map(
             log_every=max(n_steps, 1),
             progress=progress,
         )
-        share[row] = trajectory.aligned(ALIGNMENT).reshape(len(lam), runs).mean(axis=1)
+        share[row] = trajectory.aligned().reshape(len(lam), runs).mean(axis=1)
         diverged[row] = trajectory.diverged.reshape(len(lam), runs).mean(axis=1)
     return SuccessMap(task, lam, lam_decay, share, diverged, runs, step_size, n_steps)

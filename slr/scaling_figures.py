@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from slr.experiments import EXPERIMENTS
 from slr.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, journal_style, panels
-from slr.scaling import ALIGNMENT, SuccessMap
+from slr.scaling import SuccessMap
+from slr.trajectory import ALIGNMENT
 
 PAPER_SCHEDULE = (EXPERIMENTS["pgd-schedule"].lam, EXPERIMENTS["pgd-schedule"].lam_decay)
 CURVES = {  # name in the table: label, colour, marker

@@ -32,6 +32,8 @@ class Task:
             raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
         if not 0 <= self.noise_std < math.inf:
             raise ValueError(f"noise_std must be at least 0 and finite, not {self.noise_std}")
+        object.__setattr__(self, "d", int(self.d))  # 1e6 is welcome, but numpy wants 1000000
+        object.__setattr__(self, "L", int(self.L))
 
     @property
     def signal(self) -> float:

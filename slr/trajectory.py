@@ -16,6 +16,8 @@ from slr.task import FloatArray, Task
 if TYPE_CHECKING:
     import pandas as pd
 
+ALIGNMENT = 0.95  # |kappa| and |nu| above it count as aligned: at 0.99 runs are still creeping
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -48,13 +50,13 @@ class Trajectory:
         """The overlaps at the last step, arrays of shape (runs,)."""
         return self.overlaps.at((slice(None), -1))
 
-    def aligned(self, threshold: float = 0.99) -> npt.NDArray[np.bool_]:
+    def aligned(self, threshold: float = ALIGNMENT) -> npt.NDArray[np.bool_]:
         """Which runs ended at a global minimum: k and v found, both or neither turned around."""
         kappa, nu = self.final.kappa, self.final.nu
         found = (abs(kappa) > threshold) & (abs(nu) > threshold) & (kappa * nu > 0)
         return np.asarray(found & ~self.diverged)
 
-    def steps_to_align(self, threshold: float = 0.99) -> FloatArray:
+    def steps_to_align(self, threshold: float = ALIGNMENT) -> FloatArray:
         """The first logged step with |kappa| and |nu| above the threshold; infinite if none."""
         reached = np.minimum(abs(self.overlaps.kappa), abs(self.overlaps.nu)) > threshold
         return np.where(reached.any(axis=1), self.step[reached.argmax(axis=1)], math.inf)

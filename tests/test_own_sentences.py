@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import probe
 import pytest
+from run_directory import is_current
 
 from data_gen import read_data
 from data_gen.dataset import DatasetError
+from probing.evaluation import informative_words
 
 GOOD = ["tasty", "lovely", "crisp", "superb", "fine"]
 BAD = ["stale", "awful", "soggy", "bland", "foul"]
@@ -51,7 +54,8 @@ def test_a_file_becomes_a_dataset_with_the_usual_columns(tmp_path: Path, suffix:
 def test_given_splits_and_places_are_kept(tmp_path: Path) -> None:
     rows = [
         {"text": "nice and nice", "label": 1, "start": 9, "end": 13, "split": "train"},
-        {"text": "bad and bad", "label": 0, "start": 0, "end": 3, "split": "new"},
+        {"text": "bad and bad", "label": 0, "start": 0, "end": 3, "split": "train"},
+        {"text": "bad, not bad", "label": 0, "start": 0, "end": 3, "split": "new"},
     ]
     dataset = read_data(write(tmp_path / "own.jsonl", rows))
     assert dataset["train"][0]["location"] == 2
@@ -99,6 +103,36 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
         read_data(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("own.csv", "text,label,word\nGood, she said,good,Good\n", "more cells than"),
+        ("own.csv", "text,label,word\nCaf\xe9 noir,good,noir\n", "no text in UTF-8"),
+        ("own.tsv", "text\tlabel\tword\n", "must be a CSV"),
+        ("own.CSV", "text,label,word,split\nso good,good,good,train\nso bad,bad,bad,test\n", "all"),
+    ],
+    ids=["commas", "latin-1", "tabs", "one label to learn from"],
+)
+def test_odd_files_are_one_clear_line(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(DatasetError, match=message) as error:
+        read_data(tmp_path / name)
+    assert name in str(error.value)
+
+
+def test_capitals_and_punctuation_make_no_new_word(tmp_path: Path) -> None:
+    rows = [
+        {"text": text, "label": label, "word": word}
+        for word, label in (("good", 1), ("bad", 0))
+        for text in (f"it was {word} today", f"it was {word}.")
+    ]
+    rows.append({"text": "Good it was", "label": 1, "word": "Good"})
+    dataset = read_data(write(tmp_path / "own.csv", [row | {"split": "train"} for row in rows]))
+    assert set(informative_words(dataset["train"])) == {"good", "bad"}
+
+
 def test_a_generated_folder_is_read_back(tmp_path: Path, sentiment: Any) -> None:
     import generate_data
 
@@ -110,3 +144,29 @@ def test_a_generated_folder_is_read_back(tmp_path: Path, sentiment: Any) -> None
         assert set(dataset) == set(expected)
         assert dataset["test"][5]["text"] == expected["test"][5]["text"]
         assert list(dataset["test"][5]["span"]) == list(expected["test"][5]["span"])
+
+
+def test_own_sentences_are_probed_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write(tmp_path / "own.csv", ROWS)
+    options: dict[str, Any] = {"data": str(data), "layers": (3,), "controls": False, "jobs": 1}
+    config = probe.Config(**options, output=tmp_path / "out")
+    probe.main(config)
+    table = pd.read_parquet(tmp_path / "out" / "probes.parquet")
+    assert set(table["probe"]) == {"cls", "mean", "value", "location", "reader", "head"}
+    assert set(table["split"]) == {"train", "test"}
+    train = table[table["split"] == "train"].set_index(["probe", "layer"])["accuracy"]
+    assert train["value", 3] == train["location", 3] == 1.0
+    assert "note: " not in capsys.readouterr().out
+    assert is_current(tmp_path / "out", probe.settings_of(config))
+    write(data, ROWS[1:])
+    assert not is_current(tmp_path / "out", probe.settings_of(config)), "other sentences"
+
+
+def test_a_label_with_one_word_cannot_be_probed(tmp_path: Path) -> None:
+    rows = [row | {"split": "train"} for row in ROWS if row["word"] not in GOOD[1:]]
+    data = write(tmp_path / "own.csv", rows)
+    with pytest.raises(ValueError, match="only one informative word for 'good'"):
+        probe.main(probe.Config(data=str(data), output=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()

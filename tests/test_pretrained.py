@@ -1,5 +1,9 @@
 """Any model can be probed: loading refuses what it must, and the study fills its table."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +74,21 @@ def test_a_model_that_is_not_there_is_one_clear_line(name: str, message: str) ->
     with pytest.raises(ModelError, match=message) as error:
         load_model(name)
     assert "\n" not in str(error.value)
+
+
+def test_a_model_on_the_hub_is_had_by_name_and_later_from_the_cache(
+    folder: Path, tmp_path: Path
+) -> None:
+    environment = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    program = [sys.executable, str(Path(__file__).with_name("local_hub.py")), str(folder)]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    assert "Retry" not in done.stderr, "nothing but one line where there is no hub"
+    found = json.loads(done.stdout.splitlines()[-1])
+    weights = float(sum(p.detach().sum() for p in load_model(str(folder))[0].parameters()))
+    assert found["there"]["weights"] == pytest.approx(weights)
+    assert found["cached"]["weights"] == found["there"]["weights"]
+    assert "knows no model somebody/no-model" in found["unknown"]["error"]
+    assert "it does not answer" in found["offline"]["error"]
 
 
 def test_a_folder_without_a_model_and_a_corrupt_one_are_refused(
@@ -147,7 +166,7 @@ def test_the_script_writes_its_tables_and_refuses_bad_input(
     config = probe.Config(**options, position=("value",), jobs=1, output=output)
     probe.main(config)
     printed = capsys.readouterr().out
-    assert "control: untrained model, none" in printed
+    assert "control: untrained model, true labels" in printed
     assert "control: trained model, shuffled labels" in printed
     table = pd.read_parquet(output / "probes.parquet")
     assert set(table["model"]) == {"trained", "untrained"}

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 import run_slr
 
-from slr import EXPERIMENTS, Task, run_experiment, start_on_sphere
+from slr import ALIGNMENT, EXPERIMENTS, Task, run_experiment, start_on_sphere
 from slr.overlaps import Overlaps
 from slr.scaling import (
-    ALIGNMENT,
     flow_time_to_align,
     predicted_stability_limit,
     scaled_experiment,
