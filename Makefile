@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint bench docs constraints clean
+.PHONY: help setup reproduce test lint bench docs notebooks constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ bench: $(READY) ## the measurements behind the claims on speed and memory
 
 docs: $(READY) ## the documentation as a site, into build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(READY) ## run the notebooks again and keep what they show
+	PYTHONWARNINGS="ignore:IProgress not found" $(BIN)/jupyter nbconvert --to notebook --execute \
+		--inplace --ExecutePreprocessor.record_timing=False notebooks/*.ipynb
 
 constraints: $(READY) ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

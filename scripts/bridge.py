@@ -5,6 +5,7 @@ states; theory beside practice at the start and end of training and in between; 
 when directions are erased, reflected or steered. Makes the models that are not there yet.
 """
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import train_transformer
 from code_version import code_sha256
 from command_line import run
 from run_directory import check_output, ensure_all, run_directory
+from side_by_side import side_by_side
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,20 +48,21 @@ def settings_of(config: Config) -> dict[str, Any]:
 
 
 def transformers(config: Config) -> dict[str, train_transformer.Config]:
-    found = {f"tiny-{seed}": {"seed": seed, "snapshots": True} for seed in range(config.seeds)} | {
-        f"small-{seed}": {"seed": seed, "preset": "small"} for seed in range(min(2, config.seeds))
+    """By folder: the models looked into."""
+    small = {
+        f"small-{seed}": train_transformer.Config(
+            preset="small", seed=seed, output=config.models / f"small-{seed}"
+        )
+        for seed in range(min(2, config.seeds))
     }
-    return {
-        name: train_transformer.Config(output=config.models / name, **options)
-        for name, options in found.items()
-    }
+    return train_transformer.tiny_models(config.models, config.seeds) | small
 
 
 def main(config: Config) -> None:
     check_output(config.output, overwrite=config.overwrite)
     if config.seeds < 1 or config.sentences < 48:
         raise ValueError("--seeds must be at least 1 and --sentences at least 48")
-    ensure_all(train_transformer, transformers(config).values())
+    ensure_all(train_transformer, list(transformers(config).values()))
 
     import pandas as pd
 
@@ -93,38 +96,35 @@ def main(config: Config) -> None:
 def practice(config: Config) -> "dict[str, pd.DataFrame]":
     """Everything measured on Transformers: directions, idealised, learning and causal."""
     import pandas as pd
-    from tqdm import tqdm
-    from transformers.utils import logging
 
-    from data_gen import build_dataset
+    names = [*(["minilm"] if config.minilm else []), *transformers(config)]  # the longest first
+    found = side_by_side(functools.partial(look_into, config), names, "looking into models")
+    tables = {key for tables in found for key in tables}
+    return {
+        key: pd.concat([tables[key] for tables in found if key in tables], ignore_index=True)
+        for key in sorted(tables)
+    }
+
+
+def look_into(config: Config, name: str) -> "dict[str, pd.DataFrame]":
+    """One model: a pretrained one, or one from its folder."""
     from probing.pretrained import load_model
     from probing.training import one_thread
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    dataset = build_dataset()
-    parts: dict[str, list[Any]] = {name: [] for name in ("directions", "idealised", "causal")}
-    parts["learning"] = []
-    names = [*transformers(config), *(["minilm"] if config.minilm else [])]
-    for name in tqdm(names, desc="looking into models", unit="model", disable=None):
-        kind, _, seed = name.partition("-")
-        if kind == "minilm":
-            found = look_into(*load_model("minilm"), dataset, config, kind)
-        else:
-            folder = config.models / name
-            with one_thread():
-                model, tokenizer = load_model(str(folder), classifier=True)
-                found = look_into(model, tokenizer, dataset, config, kind, folder)
-        for key, table in found.items():
-            parts[key].append(table.assign(seed=int(seed or 0)))
-    return {name: pd.concat(several, ignore_index=True) for name, several in parts.items()}
+    kind, _, seed = name.partition("-")
+    folder = config.models / name if seed else None
+    with one_thread():
+        model, tokenizer = load_model(str(folder or name), classifier=folder is not None)
+        found = tables_of(model, tokenizer, config, kind, int(seed or 0))
+    return {key: table.assign(model=kind, seed=int(seed or 0)) for key, table in found.items()}
 
 
-def look_into(
-    model: Any, tokenizer: Any, dataset: Any, config: Config, kind: str, folder: Path | None = None
+def tables_of(
+    model: Any, tokenizer: Any, config: Config, kind: str, seed: int
 ) -> "dict[str, pd.DataFrame]":
     import pandas as pd
 
+    from data_gen import build_dataset
     from probing.batch import prepare, run_batch
     from probing.causal import Bench, causal_table
     from probing.directions import directions_table, mean_readout
@@ -136,12 +136,13 @@ def look_into(
     # MiniLM has a thousand times the weights: a quarter of the sentences, some of its layers, and
     # the test split, which is enough to see where an edit comes too late.
     few = kind == "minilm"
+    dataset = build_dataset()
     n = config.sentences // 4 if few else config.sentences
     batches = {
         name: prepare(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
         for name in ("train", *SPLITS)
     }
-    train, untrained = batches["train"], untrained_like(model)
+    train, untrained = batches["train"], untrained_like(model, seed)
     readout = mean_readout(model, train) if few else None
     control = mean_readout(untrained, train) if few else None
     found = {
@@ -158,23 +159,25 @@ def look_into(
         causal_table(Bench(model, train, batches[split], readout), **less).assign(split=split)
         for split in splits
     )
-    if kind == "tiny" and folder is not None:
+    if kind == "tiny":
         runs = {name: (run_batch(model, batch), batch) for name, batch in batches.items()}
         tests = {name: runs[name] for name in SPLITS}
         found["idealised"] = idealised_table(runs["train"], tests)
-        curve = learning_curve(model, folder / "snapshots", train, batches["test"])
+        snapshots = config.models / f"tiny-{seed}" / "snapshots"
+        curve = learning_curve(model, snapshots, train, batches["test"])
         curve["relative_error"] = curve["error"] / 0.5  # of guessing
         found["learning"] = curve
-    return {name: table.assign(model=kind) for name, table in found.items()}
+    return found
 
 
 def report(tables: "dict[str, pd.DataFrame]") -> None:
-    directions = tables["directions"]
+    directions = tables["directions"].copy()
+    directions[["kappa", "nu"]] = directions[["kappa", "nu"]].abs()  # a direction has no sign
     strongest = (
         directions.sort_values("attention_mass").groupby(["model", "trained", "seed"]).last()
     )
     columns = ["kappa", "nu", "kappa_null_95", "nu_null_95", "attention_mass"]
-    print("cosines of weights and probes, of the head with most attention (mean over seeds)")
+    print("|cosines| of weights and probes, of the head with most attention (mean over seeds)")
     print(strongest.groupby(["model", "trained"])[columns].mean().round(3).to_string())
     print("the paper's predictor on the embeddings of the 1-layer model, test split")
     ideal = tables["idealised"].query("split == 'test'")

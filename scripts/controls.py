@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from code_version import code_sha256, data_sha256
+from code_version import code_sha256, data_sha256, model_key
 from command_line import run
 from run_directory import check_output, run_directory
 
@@ -50,7 +50,7 @@ class Config:
 def settings_of(config: Config) -> dict[str, Any]:
     return {
         "code_sha256": code_sha256(__file__),
-        "model": config.model,
+        "model": model_key(config.model),
         "data": config.data,
         "data_sha256": data_sha256(config.data),
         "probes": list(config.probes),
@@ -69,15 +69,12 @@ def main(config: Config) -> None:
         raise ValueError(f"--seed must not be negative, but is {config.seed}")
 
     import pandas as pd
-    from transformers.utils import logging
 
     from data_gen import read_data
     from probing.controls import by_layer, control_splits
     from probing.pretrained import load_model, untrained_like
 
     start = time.perf_counter()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     model, tokenizer = load_model(config.model)
     n_layers = model.config.num_hidden_layers
     if any(not 0 <= layer <= n_layers for layer in config.layers):

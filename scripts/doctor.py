@@ -29,15 +29,12 @@ def main(config: Config) -> None:
         raise ValueError(f"--seed must not be negative, but is {config.seed}")
 
     from tqdm import tqdm
-    from transformers.utils import logging
 
     from data_gen import read_data
     from probing.doctor import DOCTOR, examine
     from probing.patient import Patient
     from probing.pretrained import load_model
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     model, tokenizer = load_model(config.model)
     patient = Patient(model, tokenizer, read_data(config.data), seed=config.seed)
     with tqdm(desc="examining", total=len(DOCTOR), unit="check", disable=None, leave=False) as bar:

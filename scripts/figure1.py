@@ -65,7 +65,7 @@ def main(config: Config) -> None:
     check_output(config.output, overwrite=config.overwrite)
     if config.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, not {config.seeds}")
-    ensure_all(train_transformer, transformers(config).values())
+    ensure_all(train_transformer, list(transformers(config).values()))
     ensure(probe, probes(config))
 
     import pandas as pd

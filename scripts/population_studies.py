@@ -176,7 +176,7 @@ def noise_length(config: "Config", name: str) -> Result:
 
     from slr.experiments import EXPERIMENTS, run_experiment
     from slr.population_figures import plot_noise_length
-    from slr.scaling import ALIGNMENT
+    from slr.trajectory import ALIGNMENT
     from slr.yardsticks import oracle_excess_risk
 
     # The paper's SGD with steps four times as large, and so a schedule four times as fast.
@@ -203,8 +203,8 @@ def noise_length(config: "Config", name: str) -> Result:
                 found = run_experiment(cell, lambda n, L=L: progress(n * L))  # type: ignore[misc]
             setting = {"gamma": gamma, "L": L, "noise": "PGD" if noise is None else f"{noise:g}"}
             risk = np.percentile(found.excess_risk[:, -1], [2.5, 50, 97.5])
-            reached = found.steps_to_align(ALIGNMENT)
-            reached = reached[found.aligned(ALIGNMENT)]
+            reached = found.steps_to_align()
+            reached = reached[found.aligned()]
             steps = np.percentile(reached, [2.5, 50, 97.5]) if len(reached) else [np.nan] * 3
             ends = dict(
                 zip(("excess_risk_low", "excess_risk", "excess_risk_high"), risk, strict=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from code_version import code_sha256, data_sha256
+from code_version import code_sha256, data_sha256, model_key
 from command_line import run
 from run_directory import check_output, run_directory
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 N_SHUFFLES = 4
-CONTROL_ROWS = 2000  # of each split are enough for an untrained model
+CONTROL_ROWS = 1000  # of each split are enough for an untrained model
 Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
 
 
@@ -42,7 +42,7 @@ class Config:
     jobs: int = os.cpu_count() or 1
     """Processes that share the fits; results do not depend on it."""
     seed: int = 0
-    """Of draws, controls and intervals."""
+    """Of the controls and the intervals."""
     output: Path = Path("results/probes")
     """Folder for the tables."""
     overwrite: bool = False
@@ -52,7 +52,7 @@ class Config:
 def settings_of(config: Config) -> dict[str, Any]:
     return {
         "code_sha256": code_sha256(__file__),
-        "model": config.model,
+        "model": model_key(config.model),
         "data": config.data,
         "data_sha256": data_sha256(config.data),
         "position": list(config.position),
@@ -66,26 +66,29 @@ def settings_of(config: Config) -> dict[str, Any]:
 
 def main(config: Config) -> None:
     check_output(config.output, overwrite=config.overwrite)
-    if config.max_rows < 0 or config.jobs < 1:
-        raise ValueError("--max-rows must be at least 0 and --jobs at least 1")
+    if config.max_rows < 0 or config.jobs < 1 or config.seed < 0:
+        raise ValueError("--max-rows and --seed must be at least 0, --jobs at least 1")
+    if not config.position:
+        raise ValueError("--position needs at least one probe")
+    if config.protocol == "paper" and config.data != "sentiment":
+        raise ValueError("--protocol paper is about the data as released; leave --data out")
 
     import pandas as pd
-    from transformers.utils import logging
 
     from data_gen import read_data
     from probing.evaluation import at_most
     from probing.pretrained import load_model, untrained_like
     from probing.study import chosen_layers, layer_means
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    settings = settings_of(config)  # before the work: of the data as it is read here
+    dataset = read_data("sentiment-as-released" if config.protocol == "paper" else config.data)
+    check_words(config.data, dataset)
+    if config.max_rows:
+        dataset = at_most(dataset, config.max_rows)
     model, tokenizer = load_model(config.model)
     n_layers = model.config.num_hidden_layers
     if any(not 0 <= layer <= n_layers for layer in config.layers):
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {config.model}")
-    dataset = read_data("sentiment-as-released" if config.protocol == "paper" else config.data)
-    if config.max_rows:
-        dataset = at_most(dataset, config.max_rows)
     table, plane = probed(config, model, tokenizer, dataset)
     tables = [table.assign(model="trained")]
     if config.controls:
@@ -94,20 +97,42 @@ def main(config: Config) -> None:
         tables.append(control.assign(model="untrained"))
     table = pd.concat(tables, ignore_index=True)
     main_rows = table[(table["model"] == "trained") & (table["control"] == "none")]
-    with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
+    with run_directory(config.output, settings, overwrite=config.overwrite) as folder:
         table.to_parquet(folder / "probes.parquet", index=False)
         if plane is not None:
             plane.to_parquet(folder / "plane.parquet", index=False)
-    print(f"mean over layers 1 to {n_layers} of {config.model}")
+    above = sorted({int(layer) for layer in main_rows["layer"]} - {0}) or [0]
+    print(f"mean over layers {', '.join(map(str, above))} of {config.model}")
     print(table_text(layer_means(main_rows)))
     if config.protocol == "ours":
-        print("at the layer with the best cross-validation score on training adjectives")
+        print("at the layer with the best cross-validation score on training words")
         print(table_text(chosen_layers(main_rows)))
     for (name, control), rows in table.groupby(["model", "control"]):
         if (name, control) != ("trained", "none"):
-            print(f"control: {name} model, {control} (mean over layers)")
+            what = "true labels" if control == "none" else control
+            print(f"control: {name} model, {what} (mean over layers)")
             print(table_text(layer_means(rows)))
     print(f"written to {config.output}")
+
+
+def check_words(data: str, dataset: Any) -> None:
+    """C and the layer are chosen on held-out words, of which each label needs some."""
+    from probing.evaluation import informative_words
+
+    train = dataset["train"]
+    seen = set(train["text"][:])
+    for name, split in dataset.items():
+        if name != "train" and (repeated := sum(text in seen for text in split["text"][:])):
+            print(f"note: {repeated} of {len(split)} sentences of {name} are in train, too")
+    words: dict[str, set[str]] = {}
+    for label, word in zip(train["label"][:], informative_words(train), strict=True):
+        words.setdefault(train.features["label"].int2str(label), set()).add(word)
+    for label, its in words.items():
+        if len(its) < 2:
+            raise ValueError(
+                f"{data}: the training split has only one informative word for {label!r}; probes "
+                "are chosen on words held out, so give at least two for each label"
+            )
 
 
 def probed(
@@ -149,7 +174,7 @@ def probed(
         return table, None
     tables, plane = [table], None
     if config.controls:
-        tables.append(shuffled(table_of, probes).assign(control="shuffled labels"))
+        tables.append(shuffled(table_of, probes, config.seed).assign(control="shuffled labels"))
     if "reader" in probes and "test" in states:
         best = chosen_layers(table[table["probe"] == "reader"])
         roles = token_roles(tokenizer, dataset["test"].select(states["test"].drawn))
@@ -157,7 +182,7 @@ def probed(
     return pd.concat(tables, ignore_index=True), plane
 
 
-def shuffled(table_of: Any, probes: Any) -> "pd.DataFrame":
+def shuffled(table_of: Any, probes: Any, seed: int) -> "pd.DataFrame":
     """Means over draws of the labels; a location has no label that could be shuffled.
 
     The C of a shuffled task means nothing: fixed, so that the control is cheap.
@@ -165,7 +190,7 @@ def shuffled(table_of: Any, probes: Any) -> "pd.DataFrame":
     import pandas as pd
 
     asked = [probe for probe in probes if probe != "location"]
-    draws = [table_of(asked, C=0.01, shuffled=True, seed=seed) for seed in range(N_SHUFFLES)]
+    draws = [table_of(asked, C=0.01, shuffled=True, seed=seed + i) for i in range(N_SHUFFLES)]
     keys = ["probe", "layer", "split"]
     return pd.concat(draws).groupby(keys, sort=False).mean().reset_index()
 

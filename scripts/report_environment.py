@@ -89,11 +89,13 @@ def stage_row(results: Path, folder: Path) -> str:
     shown = {
         name: value
         for name, value in settings.items()
-        if name not in ("made_by", "code_sha256", "seed", "name", "spec_sha256")
+        if name not in ("made_by", "seed", "name")
+        and not name.endswith("sha256")
         and isinstance(value, str | int | float)
         and value is not False
     }
-    others = ", ".join(f"{name} {value}" for name, value in shown.items())
+    # Of a model in a folder its name is enough here; its sha256 is in the file.
+    others = ", ".join(f"{name} {str(value).split(', sha256')[0]}" for name, value in shown.items())
     cells = (
         folder.relative_to(results).as_posix(),
         seeds_of(settings),

@@ -6,6 +6,7 @@ Images become data URIs and data becomes JSON inside the page, so that it opens 
 import base64
 import html
 import io
+import itertools
 import json
 from pathlib import Path
 from string import Template
@@ -96,37 +97,30 @@ def data_uri(path: Path) -> tuple[str, int, int]:
 VERDICTS = {
     True: '<span class="verdict pass">✔ pass</span>',
     False: '<span class="verdict miss">✘ miss</span>',
-    None: '<span class="verdict">not measured</span>',
 }
+CLAIM_COLUMNS = ("claim", "the paper", "passes", "measured", "verdict")
 
 
 def claims_section(path: Path) -> str:
     if not path.is_file():
         return missing("The table of claims", "python scripts/reproduce.py")
     claims = json.loads(path.read_text(encoding="utf-8"))
-    head = ("claim", "paper", "measured", "interval", "verdict", "command")
     rows = []
-    for claim in claims:
-        texts = {name: html.escape(plain(claim.get(name))) for name in head}
-        texts["verdict"] = VERDICTS[claim.get("passed")]
-        texts["command"] = f"<code>{texts['command']}</code>"
-        cells = "".join(f'<td data-label="{name}">{texts[name]}</td>' for name in head)
-        rows.append(f"<tr>{cells}</tr>")
-    passed = sum(claim.get("passed") is True for claim in claims)
+    for command, group in itertools.groupby(claims, key=lambda claim: str(claim["command"])):
+        made_by = f'<td colspan="5">Made by <code>{html.escape(command)}</code></td>'
+        rows += [f'<tr class="group">{made_by}</tr>', *map(claim_row, group)]
+    passed = sum(claim["passed"] for claim in claims)
     return f"<p>{passed} of {len(claims)} claims pass.</p>\n" + table(
-        head, rows, label="Claims", stack=True
+        CLAIM_COLUMNS, rows, label="Claims", stack=True
     )
 
 
-def plain(value: Any) -> str:
-    """A cell of the claims table, whether a number, a pair of ends, a text or nothing."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(plain(one) for one in value) + "]"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def claim_row(claim: dict[str, Any]) -> str:
+    measured = f"{claim['measured']} {claim['interval']}".strip()
+    said = (claim["claim"], claim["paper"], claim["target"], measured)
+    cells = zip(CLAIM_COLUMNS, [*map(html.escape, said), VERDICTS[claim["passed"]]], strict=True)
+    row = "".join(f'<td data-label="{name}">{text}</td>' for name, text in cells)
+    return f"<tr>{row}</tr>"
 
 
 # ---- Figure 1

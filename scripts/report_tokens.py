@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers.utils import logging
 
 from data_gen import build_dataset
 from probing.attribution import logit_differences
@@ -26,7 +25,6 @@ SHOWN = {"train": 5, "test": 5, "ood_tokens": 5, "ood_structure": 5, "ood_struct
 
 def token_view(folder: Path, name: str, *, spec: str = "sentiment") -> dict[str, Any]:
     """Of one trained classifier: heads and layers, and 24 sentences over the splits."""
-    logging.disable_progress_bar()
     dataset = build_dataset(spec)
     with one_thread():
         model, tokenizer = load_model(str(folder), classifier=True)

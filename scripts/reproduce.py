@@ -25,6 +25,8 @@ class Config:
     """Training seeds of the small Transformers."""
     full: bool = False
     """All repetitions of the slr studies, where the default has fewer (takes much longer)."""
+    smoke: bool = False
+    """One seed and a little of everything, to see that it works; into results-smoke by default."""
     overwrite: bool = False
     """Make stages again that are already there."""
 
@@ -39,28 +41,6 @@ def dataset(config: Config) -> None:
     )
 
 
-def slr(config: Config) -> None:
-    import run_slr
-    from joblib import Parallel, delayed  # type: ignore[import-untyped]
-    from run_directory import is_current
-
-    waiting = []
-    for name in sorted(run_slr.STUDIES, key=lambda name: name not in LONG):
-        study = run_slr.Config(
-            name=name, output=config.results / "slr", full=config.full, overwrite=True
-        )
-        settings = run_slr.settings_of(study, name)
-        if not config.overwrite and is_current(study.output / name, settings):
-            print(f"unchanged: {study.output / name}")
-        else:
-            waiting.append(study)
-    # Side by side, but for the sweep, which takes all cores by itself.
-    Parallel(n_jobs=-1)(delayed(run_slr.main)(study) for study in waiting if study.name != "sweep")
-    for study in waiting:
-        if study.name == "sweep":
-            run_slr.main(study)
-
-
 def figure1(config: Config) -> None:
     import figure1
 
@@ -69,6 +49,7 @@ def figure1(config: Config) -> None:
         models=config.results / "models",
         probes=config.results / "probes",
         seeds=config.seeds,
+        smoke=config.smoke,
     )
     make(config, figure1, one)
 
@@ -79,15 +60,48 @@ def bridge(config: Config) -> None:
     one = bridge.Config(
         output=config.results / "bridge", models=config.results / "models", seeds=config.seeds
     )
+    if config.smoke:
+        one = replace(one, seeds=1, sentences=96, minilm=False)
     make(config, bridge, one)
 
 
 def controls(config: Config) -> None:
-    """Of the first of the models that figure1 made."""
+    """Of the first of the models that figure1 makes."""
     import controls
+    import train_transformer
+    from run_directory import ensure
 
-    model = str(config.results / "models" / "tiny-0")
-    make(config, controls, controls.Config(model=model, output=config.results / "controls"))
+    (model,) = train_transformer.tiny_models(config.results / "models", 1).values()
+    one = controls.Config(
+        model=str(ensure(train_transformer, model)), output=config.results / "controls"
+    )
+    make(config, controls, one)
+
+
+def slr(config: Config) -> None:
+    import run_slr
+    from run_directory import is_current
+    from side_by_side import side_by_side
+
+    waiting = []
+    for name in sorted(run_slr.STUDIES, key=lambda name: name not in LONG):
+        study = run_slr.Config(
+            name=name,
+            output=config.results / "slr",
+            full=config.full,
+            smoke=config.smoke,
+            overwrite=True,
+        )
+        settings = run_slr.settings_of(study, name)
+        if not config.overwrite and is_current(study.output / name, settings):
+            print(f"unchanged: {study.output / name}")
+        else:
+            waiting.append(study)
+    # Side by side, but for the sweep, which takes all cores by itself.
+    side_by_side(run_slr.main, [study for study in waiting if study.name != "sweep"], "studies")
+    for study in waiting:
+        if study.name == "sweep":
+            run_slr.main(study)
 
 
 def report(config: Config) -> None:
@@ -96,10 +110,13 @@ def report(config: Config) -> None:
     from claims import as_rows, as_text, read_claims
     from run_directory import write_json
 
+    if not config.results.is_dir():
+        raise ValueError(f"{config.results} is no folder; make the other stages first")
     claims = read_claims(config.results)
     write_json(config.results / "claims.json", as_rows(claims))
-    print(as_text(claims))
     make(config, report, report.Config(results=config.results, output=config.results / "report"))
+    if not config.smoke:  # of which they would say nothing
+        print(as_text(claims))
 
 
 def make(config: Config, script: Any, one: Any) -> None:
@@ -127,6 +144,10 @@ def main(config: Config) -> None:
         raise ValueError(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
     if config.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, not {config.seeds}")
+    if config.smoke and config.results == Config.results:  # a little must not replace the whole
+        config = replace(config, results=Path("results-smoke"))
+
+    from claims import as_text, read_claims
 
     names = [name for name in STAGES if not config.only or name in config.only]
     start = time.perf_counter()
@@ -135,6 +156,8 @@ def main(config: Config) -> None:
         begun = time.perf_counter()
         STAGES[name](config)
         print(f"== {name} took {time.perf_counter() - begun:.0f} s", flush=True)
+        if not config.smoke and (claims := read_claims(config.results, (name,))):
+            print(as_text(claims), flush=True)
     print(f"== done in {time.perf_counter() - start:.0f} s; results are in {config.results}")
 
 

@@ -8,11 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import results_sections as sections
+import results_practice as practice
+import results_theory as theory
 from command_line import run
+from results_table import markdown
+from results_times import times_part
 from run_directory import FILES, read_json
 
 FIGURES = "figures"  # folder next to the page
+TIMES = "times.json"  # file next to the page, of benchmarks/whole.py
 WIDTH = 1100  # of its pictures, in pixels
 INTRODUCTION = """\
 # Results
@@ -46,7 +50,7 @@ class Section:
 def main(config: Config) -> None:
     if not config.results.is_dir():
         raise ValueError(f"{config.results} is no folder; make the results with: make reproduce")
-    page = page_of(config.results)
+    page = page_of(config.results, config.output.with_name(TIMES))
     if config.check:
         if not config.output.is_file() or config.output.read_text(encoding="utf-8") != page:
             raise ValueError(
@@ -78,8 +82,8 @@ def is_whole(folder: Path, figures: tuple[str, ...]) -> bool:
     return all((folder / name).is_file() for name in (*sizes, *figures))
 
 
-def page_of(results: Path) -> str:
-    parts = [INTRODUCTION]
+def page_of(results: Path, times: Path) -> str:
+    parts = [INTRODUCTION, *(f"{text}\n" for text in claims_part(results))]
     there = made(results)
     for section in SECTIONS:
         parts.append(f"## {section.title}\n")
@@ -91,7 +95,30 @@ def page_of(results: Path) -> str:
             f"![{section.title}]({FIGURES}/{picture(section, name)})\n" for name in section.figures
         ]
         parts.append(f"Made by `{section.command}`.\n")
+    parts += [f"{text}\n" for text in times_part(times)]
     return "\n".join(parts)
+
+
+def claims_part(results: Path) -> list[str]:
+    """The table of claims that ``make reproduce`` prints at its end."""
+    import pandas as pd
+
+    if not (results / "claims.json").is_file():
+        return []
+    claims = read_json(results / "claims.json")
+    rows = [
+        {
+            "": "pass" if one["passed"] else "**miss**",
+            "claim": one["claim"],
+            "the paper": one["paper"],
+            "passes": one["target"],
+            "measured": f"{one['measured']} {one['interval']}".strip(),
+        }
+        for one in claims
+    ]
+    passed = sum(one["passed"] for one in claims)
+    table = markdown(pd.DataFrame(rows).set_index(""))
+    return ["## Claims", f"{passed} of {len(claims)} pass.", table]
 
 
 def picture(section: Section, name: str) -> str:
@@ -114,31 +141,34 @@ def slr(name: str, title: str, says: Callable[[Path], list[str]]) -> Section:
     return Section(title, f"slr/{name}", command, says, (f"{name}.png",))
 
 
+CONTROLS = "python scripts/controls.py --model results/models/tiny-0"
 BRIDGE = ("learning.png", "causal.png")
 SECTIONS = (
     Section(
         "The dataset",
         "dataset",
         "python scripts/generate_data.py --output results/dataset --extended",
-        sections.dataset,
+        practice.dataset,
     ),
-    Section("A Transformer from scratch", "models", "python scripts/figure1.py", sections.models),
-    Section("Figure 1", "figure1", "python scripts/figure1.py", sections.figure1, ("figure1.png",)),
-    Section("k* and v* inside", "bridge", "python scripts/bridge.py", sections.directions, BRIDGE),
-    slr("pgd-schedule", "PGD with the paper's schedule", sections.experiment),
-    slr("pgd-manifold", "PGD on the manifold", sections.experiment),
-    slr("sgd-schedule", "SGD with the paper's schedule", sections.experiment),
-    slr("pgd-large-lambda", "PGD with a large constant lam", sections.experiment),
-    slr("pgd-small-lambda", "PGD with a small constant lam", sections.experiment),
-    slr("portrait", "The flow on the manifold", sections.portrait),
-    slr("yardsticks", "How good can one be?", sections.yardsticks),
-    slr("scaling", "Training at any dimension", sections.scaling),
-    slr("success", "Where training succeeds", sections.success),
-    slr("layer", "A whole attention layer", sections.nothing),
-    slr("activations", "Other attentions", sections.nothing),
-    slr("conditional-mean", "Attention as a conditional mean", sections.nothing),
-    slr("locations", "Several informative tokens", sections.nothing),
-    slr("noise-length", "Noise and length", sections.nothing),
+    Section("A Transformer from scratch", "models", "python scripts/figure1.py", practice.models),
+    Section("Figure 1", "figure1", "python scripts/figure1.py", practice.figure1, ("figure1.png",)),
+    Section("k* and v* inside", "bridge", "python scripts/bridge.py", practice.directions, BRIDGE),
+    Section("Controls of the probes", "controls", CONTROLS, practice.controls),
+    slr("pgd-schedule", "PGD with the paper's schedule", theory.experiment),
+    slr("pgd-manifold", "PGD on the manifold", theory.experiment),
+    slr("sgd-schedule", "SGD with the paper's schedule", theory.experiment),
+    slr("pgd-large-lambda", "PGD with a large constant lam", theory.experiment),
+    slr("pgd-small-lambda", "PGD with a small constant lam", theory.experiment),
+    slr("portrait", "The flow on the manifold", theory.portrait),
+    slr("yardsticks", "How good can one be?", theory.yardsticks),
+    slr("scaling", "Training at any dimension", theory.scaling),
+    slr("success", "Where training succeeds", theory.success),
+    slr("layer", "A whole attention layer", theory.layer),
+    slr("activations", "Other attentions", theory.activations),
+    slr("conditional-mean", "Attention as a conditional mean", theory.conditional_mean),
+    slr("locations", "Several informative tokens", theory.locations),
+    slr("noise-length", "Noise and length", theory.noise_length),
+    slr("sweep", "A sweep", theory.sweep),
 )
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import json
 import os
@@ -10,10 +11,12 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from side_by_side import side_by_side
 
 CONFIG = "config.json"  # written first: the settings that the result depends on
 SETTINGS = "settings.json"  # the same, where config.json is the model's own
@@ -80,12 +83,9 @@ def ensure(script: ModuleType, config: Any) -> Path:
     return Path(config.output)
 
 
-def ensure_all(script: ModuleType, configs: Iterable[Any]) -> None:
+def ensure_all(script: ModuleType, configs: Sequence[Any]) -> None:
     """Each as ``ensure`` does, as many at a time as there are cores."""
-    from joblib import Parallel, delayed  # type: ignore[import-untyped]
-
-    name = script.__name__
-    Parallel(n_jobs=-1)(delayed(_ensure_named)(name, config) for config in configs)
+    side_by_side(functools.partial(_ensure_named, script.__name__), configs, script.__name__)
 
 
 def _ensure_named(name: str, config: Any) -> None:

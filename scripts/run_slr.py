@@ -106,6 +106,7 @@ def write(result: Result, folder: Path) -> None:
 def paper_experiment(config: Config, name: str) -> Result:
     from slr.experiments import EXPERIMENTS, run_experiment
     from slr.figures import plot_experiment
+    from slr.trajectory import ALIGNMENT
 
     experiment = EXPERIMENTS[name]
     if config.d is not None:
@@ -121,7 +122,7 @@ def paper_experiment(config: Config, name: str) -> Result:
     swapped = ((abs(final.eta) > 0.9) & (abs(final.kappa) < 0.1)).sum()
     risk = trajectory.excess_risk[:, -1]
     lines = [
-        f"{trajectory.aligned(0.9).sum()} of {runs} runs aligned (|kappa|, |nu| > 0.9; "
+        f"{trajectory.aligned().sum()} of {runs} runs aligned (|kappa|, |nu| > {ALIGNMENT}; "
         f"{trajectory.aligned(0.99).sum()} above 0.99), {swapped} at k = +-v*, "
         f"{trajectory.diverged.sum()} diverged",
         f"final excess risk {min(risk):.4f} to {max(risk):.4f}; "

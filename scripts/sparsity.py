@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from code_version import code_sha256, data_sha256
+from code_version import code_sha256, data_sha256, model_key
 from command_line import run
 from run_directory import check_output, run_directory
 
@@ -37,7 +37,7 @@ class Config:
 def settings_of(config: Config) -> dict[str, Any]:
     return {
         "code_sha256": code_sha256(__file__),
-        "model": config.model,
+        "model": model_key(config.model),
         "data": config.data,
         "data_sha256": data_sha256(config.data),
         "max_rows": config.max_rows,
@@ -50,14 +50,10 @@ def main(config: Config) -> None:
     if config.max_rows < 1:
         raise ValueError(f"--max-rows must be at least 1, not {config.max_rows}")
 
-    from transformers.utils import logging
-
     from data_gen import read_data
     from probing.evaluation import compare_dependence, compare_sparsity
     from probing.pretrained import load_model, untrained_like
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     model, tokenizer = load_model(config.model)
     classifies = any("Classification" in name for name in model.config.architectures or [])
     if classifies:

@@ -11,6 +11,8 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.load_profile("default")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:  # test processes share the cores: one thread for each
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

@@ -51,3 +51,19 @@ def test_comments_and_docstrings_do_not_count(project: Path) -> None:
     assert code_sha256(project / "scripts/study.py") == before
     path.write_text('"""Another."""\n\ndef g(): return 2\n')
     assert code_sha256(project / "scripts/study.py") != before
+
+
+def test_a_model_is_known_by_its_content_and_not_by_its_place(tmp_path: Path) -> None:
+    def model(folder: str, weights: str) -> str:
+        path = tmp_path / folder / "tiny"
+        path.mkdir(parents=True)
+        (path / "config.json").write_text("{}")
+        (path / "model.safetensors").write_text(weights)
+        (path / "metrics.json").write_text(folder)  # how long training took, say
+        return code_version.model_key(str(path))
+
+    first, moved, other = (
+        model(*one) for one in (("a", "weights"), ("b", "weights"), ("c", "others"))
+    )
+    assert first == moved != other
+    assert code_version.model_key("bert-base-uncased") == "bert-base-uncased"

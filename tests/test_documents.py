@@ -49,7 +49,14 @@ def test_python_blocks_run_and_print_what_is_shown(
             assert output.getvalue().strip() == shown.strip()
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+TRAINS = ROOT / "docs" / "probing.md"  # a whole Transformer
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path == TRAINS)) for path in DOCUMENTS],
+    ids=lambda path: path.name,
+)
 def test_shell_lines_run(path: Path, tmp_path: Path) -> None:
     for name in ("scripts", "Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).symlink_to(ROOT / name)

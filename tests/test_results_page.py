@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import results_page
-import results_sections
+import results_practice
+import results_times
 from matplotlib.figure import Figure
 from results_page import SECTIONS, Config, page_of
 
@@ -51,41 +52,50 @@ def results(tmp_path: Path) -> Path:
     sparsity = {"model": ["trained"], "split": ["test"], "mass": [0.91], "top1": [1.0]}
     sparsity["effective_tokens"] = [1.5]
     complete(tables(root / "figure1", bars=bars, sparsity=sparsity), "figure1.png")
-    ends = np.array([0.99, 0.95, 0.02])  # of kappa: the last run is swapped
-    run = pd.DataFrame({"run": [0, 1, 2], "step": 5000, "kappa": ends, "nu": [-0.99, 0.95, 0.02]})
+    ends = np.array([0.99, 0.96, 0.02])  # of kappa: the last run is swapped
+    run = pd.DataFrame({"run": [0, 1, 2], "step": 5000, "kappa": ends, "nu": [-0.99, 0.96, 0.02]})
     run = run.assign(eta=[0, 0, -0.98], excess_risk=[0.1, 0.2, 0.3], diverged=False)
     early = run.assign(step=0, kappa=1.0, nu=1.0)
     experiment = tables(root / "slr" / "pgd-schedule", trajectory=pd.concat([early, run]))
     complete(experiment, "pgd-schedule.png")
+    claim = {"claim": "none diverge", "paper": "none", "target": "none", "measured": "1 of 3"}
+    claims = [claim | {"interval": "", "passed": False, "command": "python x.py"}]
+    claim = {"claim": "small risk", "paper": "", "target": "below 0.2", "measured": "0.1"}
+    claims.append(claim | {"interval": "[0.0, 0.15]", "passed": True, "command": "python y.py"})
+    (root / "claims.json").write_text(json.dumps(claims))
     return root
 
 
+def page(results: Path) -> str:
+    return page_of(results, results.with_name("times.json"))
+
+
 def test_the_page_says_what_the_files_say(results: Path) -> None:
-    page = page_of(results)
-    assert "| train | 1234 | 1233 | 0.25 | this / that |" in page
-    assert "over 2 training seeds" in page
-    assert "| test | 0.62 (0.50 to 0.75) | 0.12 (0.12 to 0.12) |" in page
-    assert "| BERT [CLS], published |" + 5 * " 0.38 |" in page
-    assert "| 1-layer Transformer, from scratch |" + 5 * " 0.38 [0.25, 0.50] |" in page
-    assert "| trained | 0.91 | 1.00 | 1.50 |" in page
-    assert "2 of 3 runs align" in page
-    assert "within 5,000 steps, 1 end at the swapped point" in page
-    assert "median 0.2000 (0.1000 to 0.3000)" in page
+    text = page(results)
+    assert "| train | 1234 | 1233 | 0.25 | this / that |" in text
+    assert "over 2 training seeds" in text
+    assert "| test | 0.62 (0.50 to 0.75) | 0.12 (0.12 to 0.12) |" in text
+    assert "| BERT [CLS], published |" + 5 * " 0.38 |" in text
+    assert "| 1-layer Transformer, from scratch |" + 5 * " 0.38 [0.25, 0.50] |" in text
+    assert "| trained | 0.91 | 1.00 | 1.50 |" in text
+    assert "2 of 3 runs align" in text
+    assert "within 5,000 steps, 1 end at the swapped point" in text
+    assert "median 0.2000 (0.1000 to 0.3000)" in text
 
 
 def test_another_number_gives_another_page(results: Path) -> None:
-    before = page_of(results)
+    before = page(results)
     path = results / "models" / "tiny-0" / "metrics.parquet"
     pd.read_parquet(path).assign(accuracy=0.25).to_parquet(path)
-    assert "0.50 (0.25 to 0.75)" in page_of(results)
-    assert page_of(results) != before
+    assert "0.50 (0.25 to 0.75)" in page(results)
+    assert page(results) != before
 
 
 def test_what_is_missing_or_half_there_is_named(results: Path) -> None:
-    assert "Not made yet: `python scripts/bridge.py`" in page_of(results)
-    assert "Not made yet: `python scripts/figure1.py`" not in page_of(results)
+    assert "Not made yet: `python scripts/bridge.py`" in page(results)
+    assert "Not made yet: `python scripts/figure1.py`" not in page(results)
     (results / "figure1" / "bars.parquet").unlink()  # files.json still lists it
-    assert "Not made yet: `python scripts/figure1.py`" in page_of(results)
+    assert "Not made yet: `python scripts/figure1.py`" in page(results)
 
 
 def test_writes_the_page_with_small_pictures_and_checks_it(results: Path, tmp_path: Path) -> None:
@@ -126,23 +136,71 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
         for seed in (0, 1)
     ]  # fmt: skip
     folder = tables(tmp_path / "bridge", directions=heads, causal=causal)
-    _, cosines, _, effects = results_sections.directions(folder)
+    _, cosines, _, effects = results_practice.directions(folder)
     row = "0.50 (0.25 to 0.75) | 0.50 (0.50 to 0.50) | 0.00 (0.00 to 0.00) | 0.34 |"
     assert cosines.splitlines()[-1] == f"| tiny | True | {row}"  # the weaker head does not count
     assert len(effects.splitlines()) == 3, "the edit of layer 0 alone"
     assert "1.00 (1.00 to 1.00)" in effects
 
 
+def test_claims_are_in_the_page_with_their_verdict(results: Path) -> None:
+    text = page(results)
+    assert "1 of 2 pass." in text
+    assert "| **miss** | none diverge | none | none | 1 of 3 |" in text
+    assert "| pass | small risk |  | below 0.2 | 0.1 [0.0, 0.15] |" in text
+
+
+def test_times_are_those_measured(results: Path) -> None:
+    times = {
+        "machine": {"Processor": "a processor, 2 cores", "Memory": "24.0 GiB"},
+        "setup": {"seconds": 123},
+        "reproduce": {"seconds": 777, "stages": {"slr": 70}, "peak_gib": 3.25, "again_seconds": 9},
+        "killed": {"killed_in": {"slr": 35}, "tables_compared": 40, "different": ["a", "b"]},
+        "test": {"seconds": 222, "says": "1 passed"},
+        "commands": {"python scripts/x.py": 44},
+    }
+    assert "## Times" not in page(results)
+    results.with_name("times.json").write_text(json.dumps(times))
+    text = page(results)
+    assert "| `make reproduce` | 777 s (slr 70 s) |" in text
+    assert "| `python scripts/x.py` | 44 s |" in text
+    assert "took 3.2 GiB" in text
+    assert "40 tables and weights, of which 2 differ" in text
+
+
 def test_the_page_that_is_kept_has_every_section() -> None:
-    page = (ROOT / "docs" / "results.md").read_text()
-    assert page.startswith(results_page.INTRODUCTION)
-    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [one.title for one in SECTIONS]
+    text = (ROOT / "docs" / "results.md").read_text()
+    assert text.startswith(results_page.INTRODUCTION)
+    titles = ["Claims", *(one.title for one in SECTIONS), "Times"]
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == titles
+    assert "Not made yet" not in text
+    for part in results_times.times_part(ROOT / "docs" / "times.json"):
+        assert part in text
 
 
 def test_every_measured_number_of_the_readme_stands_in_the_results() -> None:
-    root = Path(__file__).parent.parent
-    caption = (root / "README.md").read_text().split("<!-- measured")[1].split("<!-- /measured")[0]
+    readme = (ROOT / "README.md").read_text()
+    caption = readme.split("<!-- measured")[1].split("<!-- /measured")[0]
     numbers = re.findall(r"\d+\.\d+", caption)
     assert len(numbers) > 5
-    results = (root / "docs" / "results.md").read_text()
+    results = (ROOT / "docs" / "results.md").read_text()
     assert [number for number in numbers if number not in results] == []
+
+
+def test_every_time_of_the_readme_is_one_that_was_measured() -> None:
+    times = json.loads((ROOT / "docs" / "times.json").read_text())
+    readme = (ROOT / "README.md").read_text()
+    rows = list(results_times.readme_rows(readme))
+    assert len(rows) > 8
+    for commands, said in rows:
+        seconds = [times["commands"][command] for command in commands]
+        assert said == results_times.readme_time(seconds), commands
+    whole = times["reproduce"]
+    for name, seconds in (
+        ("set-up", times["setup"]["seconds"]),
+        ("`make reproduce`", whole["seconds"]),
+        ("a second run", whole["again_seconds"]),
+        ("`make test`", times["test"]["seconds"]),
+    ):
+        assert f"{name} {results_times.rounded(seconds)}" in readme, name
+    assert f"{whole['peak_gib']:.1f} GiB" in readme

@@ -1,0 +1,212 @@
+"""The whole as a stranger meets it: a fresh clone, `make reproduce`, `make test`, README's table.
+
+1. `make setup`, then `make reproduce` (time, peak memory of all its processes together), and again.
+2. `make reproduce` killed with SIGKILL in each of its stages, half-way through, and started again:
+   are the final numbers those of the undisturbed run?
+3. `make test`.
+4. Every command of README's table, as it stands there.
+
+Takes about an hour and a half; `python benchmarks/whole.py reproduce killed` does some parts only.
+Figures are printed, and kept in docs/times.json, which README and docs/results.md are held against.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+from report_environment import machine
+from results_times import PARTS, readme_rows
+
+ROOT = Path(__file__).parent.parent
+TIMES = ROOT / "docs" / "times.json"
+REPRODUCE = (".venv/bin/python", "scripts/reproduce.py")
+MEASURED = {"seconds"}  # columns of tables that say how long something took
+STAGE_BEGINS = re.compile(r"== \d+/\d+ (\S+)")
+STAGE_ENDS = re.compile(r"== (\S+) took (\d+) s")
+
+
+def main(parts: Sequence[str]) -> None:
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise SystemExit(f"no part {unknown[0]}; there are {', '.join(PARTS)}\n\n{__doc__}")
+    with tempfile.TemporaryDirectory(prefix="slr-probing-") as folder:
+        clone = Path(folder) / "clone"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        if "setup" not in parts:
+            (clone / ".venv").symlink_to(ROOT / ".venv")
+        for part in parts:
+            found = {part: globals()[f"measure_{part}"](clone)}
+            print(json.dumps(found, indent=1), flush=True)
+            keep(found)
+
+
+def keep(found: dict[str, Any]) -> None:
+    known = json.loads(TIMES.read_text()) if TIMES.is_file() else {}
+    known |= {"machine": machine()} | found
+    TIMES.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def measure_setup(clone: Path) -> dict[str, Any]:
+    return {"seconds": watch(["make", "setup"], clone).seconds}
+
+
+def measure_reproduce(clone: Path) -> dict[str, Any]:
+    cold = watch(["make", "reproduce"], clone)
+    again = watch(["make", "reproduce"], clone)
+    return {
+        "seconds": cold.seconds,
+        "stages": cold.stages,
+        "peak_gib": cold.peak_gib,
+        "again_seconds": again.seconds,
+    }
+
+
+def measure_killed(clone: Path) -> dict[str, Any]:
+    results = clone / "results"
+    if results.exists():
+        undisturbed = json.loads(TIMES.read_text())["reproduce"]["stages"]
+    else:
+        undisturbed = watch(["make", "reproduce"], clone).stages
+    command = [*REPRODUCE, "--results", "disturbed"]
+    kills = kill_in_each_stage(command, clone, undisturbed)
+    return {
+        "killed_in": kills,
+        "tables_compared": len(list(tables_of(results))),
+        "different": differences(results, clone / "disturbed"),
+    }
+
+
+def measure_test(clone: Path) -> dict[str, Any]:
+    run = watch(["make", "test"], clone)
+    return {"seconds": run.seconds, "says": run.lines[-1]}
+
+
+def measure_commands(clone: Path) -> dict[str, Any]:
+    """README's commands in the order of its table, without results from before."""
+    if (clone / "results").exists():
+        (clone / "results").rename(clone / "results-before")
+    found = {}
+    rows = readme_rows((clone / "README.md").read_text())
+    for command in [command for commands, _ in rows for command in commands]:
+        words = shlex.split(command)
+        words[0] = str(clone / ".venv" / "bin" / "python")
+        found[command] = watch(words, clone).seconds
+        print(f"{found[command]:5.0f} s  {command}", flush=True)
+    return found
+
+
+@dataclass
+class Run:
+    seconds: int = 0
+    peak_gib: float = 0.0  # of all processes together, what they share counted once
+    stages: dict[str, int] = field(default_factory=dict)  # seconds of each stage that ended
+    lines: list[str] = field(default_factory=list)
+
+
+def begin(command: Sequence[str], cwd: Path) -> subprocess.Popen[str]:
+    # A borrowed .venv would import the packages of the tree that it was made for.
+    environment = os.environ | {"PYTHONPATH": str(cwd)} if (cwd / "probing").is_dir() else None
+    return subprocess.Popen(command, cwd=cwd, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def watch(command: Sequence[str], cwd: Path) -> Run:
+    """Run to the end; output is shown as it comes, and a failure ends the measurement."""
+    run, start = Run(), time.perf_counter()
+    with begin(command, cwd) as process:
+        threading.Thread(target=_watch_memory, args=(process.pid, run), daemon=True).start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            run.lines.append(line.strip())
+            if ended := STAGE_ENDS.match(line):
+                run.stages[ended[1]] = int(ended[2])
+    run.seconds = round(time.perf_counter() - start)
+    if process.returncode:
+        raise SystemExit(f"{shlex.join(command)} failed with {process.returncode}")
+    return run
+
+
+def _watch_memory(pid: int, run: Run) -> None:
+    import psutil  # type: ignore[import-untyped]
+
+    try:
+        first = psutil.Process(pid)
+        while first.is_running():
+            total = 0
+            for one in [first, *first.children(recursive=True)]:
+                try:
+                    total += one.memory_full_info().pss
+                except (psutil.Error, OSError):
+                    continue  # it has just ended
+            run.peak_gib = max(run.peak_gib, round(total / 2**30, 2))
+            time.sleep(1)
+    except psutil.Error:
+        pass
+
+
+def kill_in_each_stage(
+    command: Sequence[str], cwd: Path, seconds: dict[str, int]
+) -> dict[str, float]:
+    """SIGKILL half-way through each stage, one after the other, then run to the end.
+
+    Only the program itself is killed, as by the kernel when memory is short: what it began must
+    end by itself. Gives how long after its beginning each stage was killed.
+    """
+    kills = {}
+    for stage, took in seconds.items():
+        with begin(command, cwd) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if (begun := STAGE_BEGINS.match(line)) and begun[1] == stage:
+                    break
+            else:
+                raise SystemExit(f"it ended before {stage} began")
+            kills[stage] = took / 2
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe waits
+            time.sleep(kills[stage])
+            if process.poll() is not None:
+                raise SystemExit(f"{stage} ended before it was killed")
+            os.kill(process.pid, signal.SIGKILL)
+        print(f"killed in {stage}, {kills[stage]:g} s after it began", flush=True)
+    watch(command, cwd)
+    return kills
+
+
+def differences(one: Path, other: Path) -> list[str]:
+    """Tables, weights and claims that are not the same, to the last bit."""
+    import pandas as pd
+
+    def content(path: Path) -> Any:
+        if path.suffix != ".parquet":
+            return path.read_bytes()
+        table = pd.read_parquet(path)
+        return table.drop(columns=MEASURED & set(table))
+
+    found = [f"{path}: only in one" for path in {*tables_of(one)} ^ {*tables_of(other)}]
+    for path in sorted({*tables_of(one)} & {*tables_of(other)}):
+        a, b = content(one / path), content(other / path)
+        if not (a.equals(b) if isinstance(a, pd.DataFrame) else a == b):
+            found.append(str(path))
+    return found
+
+
+def tables_of(results: Path) -> Iterator[Path]:
+    for kind in ("*.parquet", "model.safetensors", "claims.json"):
+        for path in results.rglob(kind):
+            if not any(part.startswith(".") for part in path.relative_to(results).parts):
+                yield path.relative_to(results)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or PARTS)
