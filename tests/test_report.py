@@ -357,9 +357,13 @@ def browser() -> Iterator[Any]:
 
 
 def open_page(browser: Any, made: Path, width: int = 1280) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(made.as_uri())
+    drawn = "return (document.getElementById('portrait-square') || {}).innerHTML"
+    WebDriverWait(browser, 20).until(lambda one: one.execute_script(drawn))
 
 
 def text_of(browser: Any, name: str) -> str:
