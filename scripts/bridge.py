@@ -6,6 +6,7 @@ when directions are erased, reflected or steered. Makes the models that are not 
 """
 
 import functools
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,8 +98,10 @@ def practice(config: Config) -> "dict[str, pd.DataFrame]":
     """Everything measured on Transformers: directions, idealised, learning and causal."""
     import pandas as pd
 
-    names = [*(["minilm"] if config.minilm else []), *transformers(config)]  # the longest first
-    found = side_by_side(functools.partial(look_into, config), names, "looking into models")
+    # Small ones side by side, each on one core; then MiniLM, whose matrices keep all of them busy.
+    look = functools.partial(look_into, config)
+    found = side_by_side(look, list(transformers(config)), "looking into models")
+    found += [look("minilm")] if config.minilm else []
     tables = {key for tables in found for key in tables}
     return {
         key: pd.concat([tables[key] for tables in found if key in tables], ignore_index=True)
@@ -113,7 +116,7 @@ def look_into(config: Config, name: str) -> "dict[str, pd.DataFrame]":
 
     kind, _, seed = name.partition("-")
     folder = config.models / name if seed else None
-    with one_thread():
+    with one_thread() if folder else nullcontext():
         model, tokenizer = load_model(str(folder or name), classifier=folder is not None)
         found = tables_of(model, tokenizer, config, kind, int(seed or 0))
     return {key: table.assign(model=kind, seed=int(seed or 0)) for key, table in found.items()}

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 N_SHUFFLES = 4
-CONTROL_ROWS = 1000  # of each split are enough for an untrained model
+CONTROL_ROWS = 1000  # of each split are enough for an untrained model ...
+CONTROL_TOKEN_SENTENCES = 500  # ... and of these, for probes that see every token
 Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
 
 
@@ -148,8 +149,9 @@ def probed(
     paper = config.protocol == "paper"
     probes = ("cls",) if paper else config.position
     with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
+        few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
         states = read_splits(
-            model, tokenizer, dataset, probes=probes, progress=lambda _: bar.update()
+            model, tokenizer, dataset, probes=probes, progress=lambda _: bar.update(), **few
         )
 
     def table_of(probes: Any, **options: Any) -> pd.DataFrame:

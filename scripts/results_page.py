@@ -152,6 +152,7 @@ SECTIONS = (
     ),
     Section("A Transformer from scratch", "models", "python scripts/figure1.py", practice.models),
     Section("Figure 1", "figure1", "python scripts/figure1.py", practice.figure1, ("figure1.png",)),
+    Section("Probes of MiniLM", "probes", "python scripts/probe.py", practice.probes),
     Section("k* and v* inside", "bridge", "python scripts/bridge.py", practice.directions, BRIDGE),
     Section("Controls of the probes", "controls", CONTROLS, practice.controls),
     slr("pgd-schedule", "PGD with the paper's schedule", theory.experiment),

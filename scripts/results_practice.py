@@ -65,8 +65,44 @@ def figure1(folder: Path) -> list[str]:
     ]
 
 
+def probes(folder: Path) -> list[str]:
+    import pandas as pd
+
+    from probing.figures import SPLIT_NAMES
+    from probing.study import chosen_layers, layer_means
+
+    table = pd.read_parquet(folder / "probes.parquet")
+    names = {
+        ("trained", "none"): "MiniLM",
+        ("untrained", "none"): "untrained",
+        ("trained", "shuffled labels"): "MiniLM, shuffled labels",
+    }
+    parts = [
+        layer_means(table[(table["model"] == model) & (table["control"] == control)]).assign(
+            model=name
+        )
+        for (model, control), name in names.items()
+    ]
+    main = table[(table["model"] == "trained") & (table["control"] == "none")]
+    recipe = chosen_layers(main[main["probe"] == "reader"])
+    parts.append(recipe.assign(model=f"MiniLM, layer {recipe['layer'].iloc[0]}: the recipe"))
+    rows = pd.concat(parts)
+    rows["text"] = [interval(*row) for row in rows[["accuracy", "low", "high"]].to_numpy()]
+    wide = rows.pivot_table(
+        index=["model", "probe"], columns="split", values="text", aggfunc="first", sort=False
+    )
+    return [
+        "Accuracy, mean over layers 1 to 6 with the mean ends of its intervals (of `location`: "
+        "share of sentences whose informative token ranks first). The recipe is `reader` at the "
+        "layer that cross-validation over training words chose.",
+        markdown(wide[list(SPLIT_NAMES)].rename(columns=SPLIT_NAMES)),
+    ]
+
+
 def directions(folder: Path) -> list[str]:
     import pandas as pd
+
+    from probing.bridge import QUANTITIES
 
     table = pd.read_parquet(folder / "directions.parquet")
     heads = table.sort_values("attention_mass").groupby(["model", "trained", "seed"]).last()
@@ -87,6 +123,13 @@ def directions(folder: Path) -> list[str]:
             "attention on the informative word": tests["attention_mass"].agg(spread),
         }
     )
+    both = pd.read_parquet(folder / "theory_practice.parquet")
+    both["text"] = [interval(*row) for row in both[["median", "low", "high"]].to_numpy()]
+    both["quantity"] = both["quantity"].map(QUANTITIES)
+    beside = both.pivot_table(
+        index="quantity", columns=["model", "when"], values="text", aggfunc="first", sort=False
+    )
+    beside.columns = [f"{model}, {when}" for model, when in beside.columns]
     return [
         "Absolute cosines between directions in the weights (of the head with most attention on "
         "the informative word) and those of linear probes on the states it reads: mean (range) "
@@ -95,6 +138,9 @@ def directions(folder: Path) -> list[str]:
         "Edits of the embeddings' output in the 1-layer model, test split (steering by one "
         "distance between the labels): mean (range) over training seeds.",
         markdown(effects),
+        "Theory beside practice, at the start and at the end of training: median and the range "
+        "that holds 95% of the runs (of five seeds: nearly all).",
+        markdown(beside),
     ]
 
 

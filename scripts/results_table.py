@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 
 
 def markdown(table: "pd.DataFrame") -> str:
-    """A table with its index as first columns. Pipes would break it."""
+    """A table with its index as first columns. Pipes would break it, unless escaped."""
     flat = table.reset_index()
     rows = [list(map(str, flat.columns)), ["---"] * len(flat.columns)]
     rows += [[str(value) for value in row] for row in flat.astype(object).to_numpy().tolist()]
-    return "\n".join("| " + " | ".join(x.replace("|", "/") for x in row) + " |" for row in rows)
+    return "\n".join("| " + " | ".join(x.replace("|", r"\|") for x in row) + " |" for row in rows)
 
 
 def number(value: float, digits: int = 2) -> str:

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from slr.portrait import FixedPoint, flow
 from slr.task import FloatArray, Task
@@ -93,6 +94,8 @@ def plot_experiment(name: str, trajectory: Trajectory, *, bands: bool = True) ->
 
         _draw_paths(square, trajectory, np.flatnonzero(ok)[:2])
         _draw_distance(distance, trajectory, draw)
+        for ax in (risk, alignment, distance):
+            ax.xaxis.set_major_locator(MaxNLocator(3))  # six digits take room
         figure.suptitle(_headline(name, trajectory), fontsize=9)
         return figure
 

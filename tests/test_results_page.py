@@ -72,7 +72,7 @@ def page(results: Path) -> str:
 
 def test_the_page_says_what_the_files_say(results: Path) -> None:
     text = page(results)
-    assert "| train | 1234 | 1233 | 0.25 | this / that |" in text
+    assert "| train | 1234 | 1233 | 0.25 | this \\| that |" in text
     assert "over 2 training seeds" in text
     assert "| test | 0.62 (0.50 to 0.75) | 0.12 (0.12 to 0.12) |" in text
     assert "| BERT [CLS], published |" + 5 * " 0.38 |" in text
@@ -135,8 +135,14 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
         for layer, dose in ((0, np.nan), (1, np.nan))
         for seed in (0, 1)
     ]  # fmt: skip
-    folder = tables(tmp_path / "bridge", directions=heads, causal=causal)
-    _, cosines, _, effects = results_practice.directions(folder)
+    beside = [
+        {"quantity": "kappa", "when": when, "model": "Transformer"}
+        | {"median": 0.25, "low": 0.125, "high": 0.5}
+        for when in ("start", "end")
+    ]
+    folder = tables(tmp_path / "bridge", directions=heads, causal=causal, theory_practice=beside)
+    _, cosines, _, effects, _, compared = results_practice.directions(folder)
+    assert compared.splitlines()[-1].count("0.25 [0.12, 0.50]") == 2
     row = "0.50 (0.25 to 0.75) | 0.50 (0.50 to 0.50) | 0.00 (0.00 to 0.00) | 0.34 |"
     assert cosines.splitlines()[-1] == f"| tiny | True | {row}"  # the weaker head does not count
     assert len(effects.splitlines()) == 3, "the edit of layer 0 alone"
