@@ -1,12 +1,12 @@
 """The whole as a stranger meets it: a fresh clone, `make reproduce`, `make test`, README's table.
 
 1. `make setup`, then `make reproduce` (time, peak memory of all its processes together), and again.
-2. `make reproduce` killed with SIGKILL in each of its stages, half-way through, and started again:
+2. The same killed with SIGKILL in each of its stages, a third of the way through, and started again:
    are the final numbers those of the undisturbed run?
 3. `make test`.
-4. Every command of README's table, as it stands there.
+4. The commands of README's table, as they stand there, but for those that are a stage of 1.
 
-Takes about an hour and a half; `python benchmarks/whole.py reproduce killed` does some parts only.
+Takes about an hour; `python benchmarks/whole.py reproduce killed` does some parts only.
 Figures are printed, and kept in docs/times.json, which README and docs/results.md are held against.
 """
 
@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 from report_environment import machine
-from results_times import PARTS, readme_rows
+from results_times import PARTS, STAGES, readme_rows
 
 ROOT = Path(__file__).parent.parent
 TIMES = ROOT / "docs" / "times.json"
@@ -99,7 +99,7 @@ def measure_commands(clone: Path) -> dict[str, Any]:
         (clone / "results").rename(clone / "results-before")
     found = {}
     rows = readme_rows((clone / "README.md").read_text())
-    for command in [command for commands, _ in rows for command in commands]:
+    for command in [one for commands, _ in rows if commands[0] not in STAGES for one in commands]:
         words = shlex.split(command)
         words[0] = str(clone / ".venv" / "bin" / "python")
         found[command] = watch(words, clone).seconds
@@ -159,7 +159,7 @@ def _watch_memory(pid: int, run: Run) -> None:
 def kill_in_each_stage(
     command: Sequence[str], cwd: Path, seconds: dict[str, int]
 ) -> dict[str, float]:
-    """SIGKILL half-way through each stage, one after the other, then run to the end.
+    """SIGKILL a third of the way through each stage, one after the other, then run to the end.
 
     Only the program itself is killed, as by the kernel when memory is short: what it began must
     end by itself. Gives how long after its beginning each stage was killed.
@@ -173,7 +173,7 @@ def kill_in_each_stage(
                     break
             else:
                 raise SystemExit(f"it ended before {stage} began")
-            kills[stage] = took / 2
+            kills[stage] = took / 3
             threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe waits
             time.sleep(kills[stage])
             if process.poll() is not None:

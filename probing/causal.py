@@ -6,6 +6,7 @@ those on other sentences.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,7 @@ from probing.interventions import (
 from probing.learning import reading_head
 from probing.statistics import cluster_bootstrap
 
-DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of steering, in distances between the labels
+DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,13 @@ def causal_table(
     layers: list[int] | None = None,
     heads: bool = True,
     n_random: int = 5,
+    doses: Sequence[float] = DOSES,
     seed: int = 0,
 ) -> pd.DataFrame:
     """All tests, one row each: test, edit, site, layer, dose, and the effects.
 
-    ``n_random`` directions make up each random control; ``heads`` also ablates head by head.
+    ``n_random`` directions make up each random control; ``heads`` also ablates head by head;
+    ``doses`` of steering are in distances between the labels.
     """
     trained, before = bench.trained(), bench.run()
     watched, _ = reading_head(trained, bench.train)
@@ -97,7 +100,7 @@ def causal_table(
         tests = [
             *_erasures(bench, trained, at, layer, random),
             *_location_erasures(bench, trained, at, layer, random),
-            *_turns(bench, trained, at, layer, random),
+            *_turns(bench, trained, at, layer, random, doses),
         ]
         for name, edit, site, dose, change in tests:
             mask = bench.site(site, bench.test)
@@ -171,7 +174,12 @@ def _location_erasures(
 
 
 def _turns(
-    bench: Bench, trained: Run, at: StateDirections, layer: int, random: np.ndarray
+    bench: Bench,
+    trained: Run,
+    at: StateDirections,
+    layer: int,
+    random: np.ndarray,
+    doses: Sequence[float],
 ) -> list[tuple[str, str, str, float, Edit]]:
     """Reflect and steer the informative token along v_hat, and along random directions."""
     read = informative_states(trained, bench.train, layer)
@@ -186,7 +194,7 @@ def _turns(
             tests.append(("reflect", name, "informative", np.nan, reflect(u, middle)))
             tests += [
                 ("steer", name, "informative", dose, steer(u, dose * at.v_distance * away))
-                for dose in DOSES
+                for dose in doses
             ]
     return tests
 

@@ -156,10 +156,12 @@ def tables_of(
             ]
         )
     }
-    less: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2} if few else {}
+    less: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
     splits = ("test",) if few else SPLITS
     found["causal"] = pd.concat(
-        causal_table(Bench(model, train, batches[split], readout), **less).assign(split=split)
+        causal_table(Bench(model, train, batches[split], readout), **(less if few else {})).assign(
+            split=split
+        )
         for split in splits
     )
     if kind == "tiny":

@@ -24,7 +24,7 @@ def layer(config: "Config", name: str) -> Result:
     task = Task(d=config.d or 80, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
     runs, variant_runs, n_steps, variant_steps = (
         (2, 1, 20, 10) if config.smoke else (FULL_RUNS, FULL_RUNS, 8000, 4000) if config.full
-        else (4, 2, 8000, 1000)
+        else (4, 2, 8000, 700)
     )  # fmt: skip
     runs, variant_runs = config.runs or runs, config.runs or variant_runs
     n_steps = config.steps or n_steps
@@ -74,7 +74,7 @@ def locations(config: "Config", name: str) -> Result:
 
     task = Task(d=config.d or 40, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
     n_samples = 500 if config.smoke else 50_000
-    runs, n_steps = (1, 5) if config.smoke else (FULL_RUNS, 4000) if config.full else (3, 800)
+    runs, n_steps = (1, 5) if config.smoke else (FULL_RUNS, 4000) if config.full else (3, 600)
     runs, n_steps = config.runs or runs, config.steps or n_steps
     numbers = [1, 2] if config.smoke else list(range(1, task.L))
     rows = []

@@ -18,7 +18,7 @@ from run_directory import check_output, run_directory
 if TYPE_CHECKING:
     import pandas as pd
 
-N_SHUFFLES = 4
+N_SHUFFLES = 3
 CONTROL_ROWS = 1000  # of each split are enough for an untrained model ...
 CONTROL_TOKEN_SENTENCES = 500  # ... and of these, for probes that see every token
 Probe = Literal["cls", "mean", "value", "location", "reader", "head"]

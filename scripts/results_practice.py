@@ -123,6 +123,10 @@ def directions(folder: Path) -> list[str]:
             "attention on the informative word": tests["attention_mass"].agg(spread),
         }
     )
+    ideal = pd.read_parquet(folder / "idealised.parquet")
+    ideal = ideal[ideal["split"] == "test"].groupby(["gate", "source"])
+    predictor = ideal[["accuracy", "attention_mass"]].mean().map(lambda x: f"{x:.3f}")
+    predictor.columns = ["accuracy", "attention on the informative word"]
     both = pd.read_parquet(folder / "theory_practice.parquet")
     both["text"] = [interval(*row) for row in both[["median", "low", "high"]].to_numpy()]
     both["quantity"] = both["quantity"].map(QUANTITIES)
@@ -138,6 +142,9 @@ def directions(folder: Path) -> list[str]:
         "Edits of the embeddings' output in the 1-layer model, test split (steering by one "
         "distance between the labels): mean (range) over training seeds.",
         markdown(effects),
+        "The paper's predictor on the states that the 1-layer model reads, with other gates, and k "
+        "and v fitted to labels or taken from the probes: mean over training seeds, test split.",
+        markdown(predictor),
         "Theory beside practice, at the start and at the end of training: median and the range "
         "that holds 95% of the runs (of five seeds: nearly all).",
         markdown(beside),

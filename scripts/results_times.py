@@ -35,7 +35,7 @@ def times_part(path: Path) -> list[str]:
         f"a GPU. `make reproduce` took {whole['peak_gib']:.1f} GiB of memory at most. The scripts "
         "ran in this order and found what those above them had made.",
         markdown(pd.DataFrame({"time": rows}).rename_axis("command")),
-        f"Killed with SIGKILL half-way through each of its {len(killed['killed_in'])} stages and "
+        f"Killed with SIGKILL a third of the way through each of its {len(killed['killed_in'])} stages and "
         f"started again, `make reproduce` ended with {killed['tables_compared']} tables and "
         f"weights, of which {len(killed['different'])} differ from those of an undisturbed run, "
         "compared to the last bit.",

@@ -265,7 +265,7 @@ def success(config: Config, name: str) -> Result:
     from slr.scaling_figures import plot_success_map
 
     base = EXPERIMENTS["pgd-small-lambda"]
-    cells, n_steps = (6, 500) if config.smoke else (40, base.n_steps)
+    cells, n_steps = (6, 500) if config.smoke else (40 if config.full else 30, base.n_steps)
     runs = config.runs or (4 if config.smoke else 30 if config.full else 10)
     with progress_bar(name, cells * cells * runs * n_steps) as progress:
         found = success_map(
