@@ -1,7 +1,7 @@
 """The whole as a stranger meets it: a fresh clone, `make reproduce`, `make test`, README's table.
 
 1. `make setup`, then `make reproduce` (time, peak memory of all its processes together), and again.
-2. The same killed with SIGKILL in each of its stages, a third of the way through, and started again:
+2. The same, killed with SIGKILL in each stage, a third of the way through, and started again:
    are the final numbers those of the undisturbed run?
 3. `make test`.
 4. The commands of README's table, as they stand there, but for those that are a stage of 1.

@@ -8,6 +8,12 @@ from typing import Any
 from results_table import markdown
 from run_directory import read_json
 
+STAGES = {  # commands that are a stage of `make reproduce`, with what they need: not timed again
+    "python scripts/figure1.py": "figure1",
+    "python scripts/bridge.py": "bridge",
+    "python scripts/run_slr.py portrait": "slr",
+    "python scripts/run_slr.py layer": "slr",
+}
 PARTS = ("setup", "reproduce", "killed", "test", "commands")
 
 
@@ -35,8 +41,8 @@ def times_part(path: Path) -> list[str]:
         f"a GPU. `make reproduce` took {whole['peak_gib']:.1f} GiB of memory at most. The scripts "
         "ran in this order and found what those above them had made.",
         markdown(pd.DataFrame({"time": rows}).rename_axis("command")),
-        f"Killed with SIGKILL a third of the way through each of its {len(killed['killed_in'])} stages and "
-        f"started again, `make reproduce` ended with {killed['tables_compared']} tables and "
+        f"Killed with SIGKILL a third of the way through each of its {len(killed['killed_in'])} "
+        f"stages and started again, `make reproduce` ended with {killed['tables_compared']} tables and "
         f"weights, of which {len(killed['different'])} differ from those of an undisturbed run, "
         "compared to the last bit.",
         "Made by `python benchmarks/whole.py`.",
@@ -60,7 +66,10 @@ def rounded(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def readme_time(seconds: list[Any]) -> str:
-    """Of a row: one time, or the shortest and the longest."""
-    low, high = rounded(min(seconds)), rounded(max(seconds))
-    return low if low == high else f"{low} to {high}"
+def readme_time(commands: list[str], times: dict[str, Any]) -> str:
+    """What README should say of a row."""
+    if stage := STAGES.get(commands[0]):
+        taken = rounded(times["reproduce"]["stages"][stage])
+        return f"{taken}, all of `{stage}` in `make reproduce`"
+    (command,) = commands
+    return rounded(times["commands"][command])
