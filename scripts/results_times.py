@@ -42,9 +42,9 @@ def times_part(path: Path) -> list[str]:
         "ran in this order and found what those above them had made.",
         markdown(pd.DataFrame({"time": rows}).rename_axis("command")),
         f"Killed with SIGKILL a third of the way through each of its {len(killed['killed_in'])} "
-        f"stages and started again, `make reproduce` ended with {killed['tables_compared']} tables and "
-        f"weights, of which {len(killed['different'])} differ from those of an undisturbed run, "
-        "compared to the last bit.",
+        f"stages and started again, `make reproduce` ended with {killed['tables_compared']} "
+        f"tables and weights, of which {len(killed['different'])} differ from those of an "
+        "undisturbed run, compared to the last bit.",
         "Made by `python benchmarks/whole.py`.",
     ]
 
