@@ -140,8 +140,19 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
         | {"median": 0.25, "low": 0.125, "high": 0.5}
         for when in ("start", "end")
     ]
-    folder = tables(tmp_path / "bridge", directions=heads, causal=causal, theory_practice=beside)
-    _, cosines, _, effects, _, compared = results_practice.directions(folder)
+    ideal = [
+        {"gate": "erf", "source": "fitted", "split": split, "accuracy": x, "attention_mass": 0.25}
+        for split, x in (("test", 0.75), ("test", 0.5), ("train", 0.0))
+    ]
+    folder = tables(
+        tmp_path / "bridge",
+        directions=heads,
+        causal=causal,
+        theory_practice=beside,
+        idealised=ideal,
+    )
+    _, cosines, _, effects, _, predictor, _, compared = results_practice.directions(folder)
+    assert predictor.splitlines()[-1] == "| erf | fitted | 0.625 | 0.250 |"
     assert compared.splitlines()[-1].count("0.25 [0.12, 0.50]") == 2
     row = "0.50 (0.25 to 0.75) | 0.50 (0.50 to 0.50) | 0.00 (0.00 to 0.00) | 0.34 |"
     assert cosines.splitlines()[-1] == f"| tiny | True | {row}"  # the weaker head does not count
