@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     claim: str
-    paper: str  # what the paper says; empty where the claim is ours
+    paper: str = ""  # what the paper says; empty where the claim is ours
     target: str  # what passes
     measured: str
-    interval: str
+    interval: str = ""
     passed: bool
     command: str
 

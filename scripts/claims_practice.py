@@ -31,10 +31,8 @@ def figure1(folder: Path) -> Iterator[Claim]:
     chance = bars.loc[("tiny", "ood_tokens")]["accuracy"]
     yield Claim(
         claim="... on new adjectives, ood_tokens",
-        paper="",
         target="0.500: to it they are all the same [UNK]",
         measured=f"{chance:.3f}",
-        interval="",
         passed=bool(chance == 0.5),
         command=command,
     )
@@ -42,10 +40,8 @@ def figure1(folder: Path) -> Iterator[Claim]:
     swapped = bars.loc[("tiny-swap", "ood_tokens")]["accuracy"]
     yield Claim(
         claim="... with the swapped corpus (control), ood_tokens",
-        paper="",
         target="at most 0.01",
         measured=f"{swapped:.3f}",
-        interval="",
         passed=bool(swapped <= 0.01),
         command=command,
     )
@@ -65,7 +61,6 @@ def figure1(folder: Path) -> Iterator[Claim]:
             paper="one token matters, and attention finds it (token-wise sparsity)",
             target="at least 0.95, untrained below 0.12",
             measured=f"{mass['trained', split]:.3f} (untrained {mass['untrained', split]:.3f})",
-            interval="",
             passed=bool(mass["trained", split] >= 0.95 and mass["untrained", split] < 0.12),
             command=command,
         )
@@ -81,7 +76,6 @@ def probes(folder: Path) -> Iterator[Claim]:
         paper="the value is read by a linear direction v*",
         target="at least 0.99",
         measured=f"{least.min():.3f}",
-        interval="",
         passed=bool(least.min() >= 0.99),
         command="python scripts/probe.py",
     )
@@ -144,10 +138,8 @@ def bridge(folder: Path) -> Iterator[Claim]:
     for model, row in order.iterrows():
         yield Claim(
             claim=f"{model}: share of training after which v, and k, stay aligned",
-            paper="",
             target="v before k",
             measured=f"v {row['v']:.3f}, k {row['k']:.3f}",
-            interval="",
             passed=bool(row["v"] < row["k"]),
             command=command,
         )
@@ -161,7 +153,6 @@ def controls(folder: Path) -> Iterator[Claim]:
     yield Claim(
         claim="value probe of the 1-layer Transformer: accuracy less that of control tasks "
         f"({best['accuracy']:.3f} less {other['accuracy']:.3f})",
-        paper="",
         target="more than twice the spread of the control tasks",
         measured=f"{best['selectivity']:.3f}",
         interval=f"(spread {other['spread']:.3f})",

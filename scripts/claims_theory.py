@@ -10,36 +10,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def command_of(folder: Path) -> str:
-    return f"python scripts/run_slr.py {folder.name}"
-
-
 def claim(folder: Path, text: str, **rest: Any) -> Claim:
-    return Claim(text, **{"paper": "", "interval": "", "command": command_of(folder)} | rest)
+    return Claim(claim=text, command=f"python scripts/run_slr.py {folder.name}", **rest)
 
 
 def all_align(folder: Path) -> Iterator[Claim]:
     aligned, runs = runs_aligned(folder)
-    yield claim(
-        folder,
-        f"{folder.name}: runs that find k* and v*",
-        paper="all runs",
-        target="all runs",
-        measured=f"{aligned} of {runs}",
-        passed=aligned == runs,
-    )
+    yield of_runs(folder, "all runs", "all runs", passed=aligned == runs)
 
 
 def some_align(folder: Path) -> Iterator[Claim]:
     aligned, runs = runs_aligned(folder)
-    yield claim(
-        folder,
-        f"{folder.name}: runs that find k* and v*",
-        paper="some runs end at other stationary points",
-        target="some, not all",
-        measured=f"{aligned} of {runs}",
-        passed=0 < aligned < runs,
-    )
+    paper = "some runs end at other stationary points"
+    yield of_runs(folder, paper, "some, not all", passed=0 < aligned < runs)
+
+
+def of_runs(folder: Path, paper: str, target: str, *, passed: bool) -> Claim:
+    aligned, runs = runs_aligned(folder)
+    text, measured = f"{folder.name}: runs that find k* and v*", f"{aligned} of {runs}"
+    return claim(folder, text, paper=paper, target=target, measured=measured, passed=passed)
 
 
 def runs_aligned(folder: Path) -> tuple[int, int]:
