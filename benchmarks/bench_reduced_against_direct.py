@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from slr import Overlaps, Task, overlaps, pgd, sample_truth, start_on_sphere
-from slr.descent import projected_step, risk_gradients
-from slr.risk import partial_derivatives
+from slr.dynamics.descent import projected_step, risk_gradients
+from slr.erf_risk import partial_derivatives
 
 TASK = Task(d=400, L=10, gamma=math.sqrt(0.5))
 LAM, STEP_SIZE, RUNS = 0.1, 4e-3, 30

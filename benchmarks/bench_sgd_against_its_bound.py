@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from slr import EXPERIMENTS, run_experiment
-from slr.trajectory import lam_at
+from slr.dynamics.trajectory import lam_at
 
 
 @numba.njit(nogil=True, error_model="numpy")

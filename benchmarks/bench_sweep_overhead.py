@@ -19,10 +19,10 @@ from typing import Any
 import joblib  # type: ignore[import-untyped]
 from distributed import LocalCluster
 
-from slr.cells import cell_grid, train_cell
-from slr.grid import Grid
-from slr.parts import CELL, open_parts
-from slr.sweep import Swept, sweep
+from slr.sweep.cells import cell_grid, train_cell
+from slr.sweep.engine import Swept, sweep
+from slr.sweep.grid import Grid
+from slr.sweep.rows import CELL, open_parts
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 from sweep_study import DEFAULT

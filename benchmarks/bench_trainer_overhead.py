@@ -23,8 +23,8 @@ from transformers.utils import logging
 
 from data_gen import build_dataset, build_tokenizer
 from probing.attribution import logit_differences
-from probing.model import build_model
-from probing.training import Sentences, TrainingConfig, one_thread, train
+from probing.models.presets import build_model
+from probing.models.training import Sentences, TrainingConfig, one_thread, train
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 TARGET = 30  # per cent

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from probing.recording import recorded
+from probing.states.recording import recorded
 
 BATCH = 512
 

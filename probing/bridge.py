@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from slr.experiments import EXPERIMENTS, run_experiment
-from slr.mass import attention_mass
+from slr.attentions.mass import attention_mass
+from slr.dynamics.experiment import EXPERIMENTS, run_experiment
 from slr.yardsticks import bayes_excess_risk, zero_excess_risk
 
 QUANTITIES = {  # column: what it is called in tables and figures
@@ -66,7 +66,7 @@ def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
 
 def order_of_learning(curves: pd.DataFrame, by: str) -> pd.DataFrame:
     """For each seed or run: the share of the training after which v, and k, stay aligned."""
-    from probing.learning import first_above
+    from probing.circuits.learning import first_above
 
     rows = []
     for key, part in curves.groupby(by):

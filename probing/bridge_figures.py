@@ -76,7 +76,7 @@ def _band(ax: Axes, table: pd.DataFrame, column: str, colour: str, label: str | 
 def plot_causal(table: pd.DataFrame) -> Figure:
     """Erasure by site, location erased, reflection and steering, of the 1-layer model, on test.
 
-    ``table``: rows of probing.causal for several seeds, with columns model, seed and split.
+    ``table``: rows of probing.circuits.causal for several seeds, with columns model, seed and split.
     """
     part = table[(table["model"] == "tiny") & (table["split"] == "test")]
     with journal_style():

@@ -7,43 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from probing.activations import Activations, extract
 from probing.attribution import dependence, logit_differences
+from probing.sentences import draw, informative_words
 from probing.sparsity import attention_mass, reading_layer, sparsity_table
+from probing.states.extraction import Activations, extract
 from probing.statistics import cluster_bootstrap
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
 N_FOR_LAYER = 500  # training sentences on which the layer that reads the word is found
-
-
-def draw(n: int, at_most: int) -> np.ndarray:
-    """Rows of a split, in order, always the same ones.
-
-    At random: every tenth row of a templated split would hold only half of the adjectives.
-    """
-    return np.sort(np.random.default_rng(0).permutation(n)[:at_most])
-
-
-def draw_by_word(split: Dataset, at_most: int) -> np.ndarray:
-    """Rows of a split, in order, every informative word equally often: labels stay balanced."""
-    words = np.array(informative_words(split))
-    each = max(1, at_most // len(np.unique(words)))
-    rows = [np.flatnonzero(words == word) for word in np.unique(words)]
-    return np.sort(np.concatenate([which[draw(len(which), each)] for which in rows]))
-
-
-def at_most(dataset: DatasetDict, n: int) -> DatasetDict:
-    """Not more than n rows of each split."""
-    parts = {name: split.select(draw(len(split), n)) for name, split in dataset.items()}
-    return type(dataset)(parts)
-
-
-def informative_words(split: Dataset) -> list[str]:
-    """In small letters and without punctuation: "Good" and "good." are one word, in one fold."""
-    rows = split[:]
-    return [text[a:b].lower() for text, (a, b) in zip(rows["text"], rows["span"], strict=True)]
 
 
 def cls_attention(model: Any, tokenizer: Any, split: Dataset) -> Activations:
@@ -107,17 +80,3 @@ def compare_dependence(
         for name, model in models.items():
             rows.append({"model": name, "split": split, **dependence(model, tokenizer, part)})
     return pd.DataFrame(rows)
-
-
-def token_roles(tokenizer: Any, split: Dataset) -> list[str]:
-    """The role of the word that each token belongs to, special tokens included."""
-    roles = []
-    for text, words, word_roles in zip(
-        split["text"][:], split["words"][:], split["roles"][:], strict=True
-    ):
-        starts = np.cumsum([0] + [len(word) + 1 for word in words[:-1]])
-        for start, end in tokenizer(text, return_offsets_mapping=True)["offset_mapping"]:
-            # Some tokenizers count the space before a word as its part.
-            word = int(np.searchsorted(starts, max(start, end - 1), side="right")) - 1
-            roles.append(word_roles[word] if end > start else "neutral")
-    return roles

@@ -1,7 +1,7 @@
 """Token-wise sparsity: how much of [CLS]'s attention goes to the one word that matters.
 
 Attention is ragged: the tokens of all sentences one after the other, with ``offsets``, as
-probing/activations.py gives it. All measures are per layer and head, over all tokens of a
+probing/states/extraction.py gives it. All measures are per layer and head, over all tokens of a
 sentence; special tokens are reported apart, since [CLS] and [SEP] can be sinks.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from probing.activations import Activations
+from probing.states.extraction import Activations
 
 FloatArray = np.ndarray
 MEASURES = (

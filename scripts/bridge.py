@@ -111,8 +111,8 @@ def practice(config: Config) -> "dict[str, pd.DataFrame]":
 
 def look_into(config: Config, name: str) -> "dict[str, pd.DataFrame]":
     """One model: a pretrained one, or one from its folder."""
-    from probing.pretrained import load_model
-    from probing.training import one_thread
+    from probing.models.pretrained import load_model
+    from probing.models.training import one_thread
 
     kind, _, seed = name.partition("-")
     folder = config.models / name if seed else None
@@ -128,13 +128,13 @@ def tables_of(
     import pandas as pd
 
     from data_gen import build_dataset
-    from probing.batch import prepare, run_batch
-    from probing.causal import Bench, causal_table
-    from probing.directions import directions_table, mean_readout
-    from probing.evaluation import draw_by_word
-    from probing.idealised import idealised_table
-    from probing.learning import learning_curve
-    from probing.pretrained import untrained_like
+    from probing.circuits.causal import Bench, causal_table
+    from probing.circuits.directions import directions_table, mean_readout
+    from probing.circuits.idealised import idealised_table
+    from probing.circuits.learning import learning_curve
+    from probing.models.pretrained import untrained_like
+    from probing.sentences import draw_by_word
+    from probing.states.batch import prepare, run_batch
 
     # MiniLM has a thousand times the weights: a quarter of the sentences, some of its layers, and
     # the test split, which is enough to see where an edit comes too late.

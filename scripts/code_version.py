@@ -86,10 +86,11 @@ def _files(module: str) -> Iterator[Path]:
     """The files behind an import: of a package all, as its names may come from anywhere in it."""
     package, *rest = module.split(".")
     if package in PACKAGES:
-        if rest:
-            yield ROOT / package / f"{rest[0]}.py"
+        path = ROOT.joinpath(package, *rest)
+        if path.is_dir():
+            yield from path.rglob("*.py")
         else:
-            yield from (ROOT / package).rglob("*.py")
+            yield path.with_suffix(".py")
         yield from (ROOT / package).rglob("*.toml")
     elif package not in FRAME and (script := ROOT / "scripts" / f"{package}.py").is_file():
         yield script

@@ -71,8 +71,8 @@ def main(config: Config) -> None:
     import pandas as pd
 
     from data_gen import read_data
-    from probing.controls import by_layer, control_splits
-    from probing.pretrained import load_model, untrained_like
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.probes.controls import by_layer, control_splits
 
     start = time.perf_counter()
     model, tokenizer = load_model(config.model)
@@ -96,8 +96,8 @@ def controlled(
 ) -> "pd.DataFrame":
     from tqdm import tqdm
 
-    from probing.controls import Effort, control_table
-    from probing.study import read_splits
+    from probing.probes.by_layer import read_splits
+    from probing.probes.controls import Effort, control_table
 
     with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
         states = read_splits(

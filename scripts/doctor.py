@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from command_line import run
 
 if TYPE_CHECKING:
-    from probing.doctor import Finding
+    from probing.doctor.checks import Finding
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ def main(config: Config) -> None:
     from tqdm import tqdm
 
     from data_gen import read_data
-    from probing.doctor import DOCTOR, examine
-    from probing.patient import Patient
-    from probing.pretrained import load_model
+    from probing.doctor.checks import DOCTOR, examine
+    from probing.doctor.subject import Patient
+    from probing.models.pretrained import load_model
 
     model, tokenizer = load_model(config.model)
     patient = Patient(model, tokenizer, read_data(config.data), seed=config.seed)

@@ -120,7 +120,7 @@ def minilm_bars(config: Config) -> "pd.DataFrame":
     """Means over layers, as in the paper; locate-and-read at the layer that training chose."""
     import pandas as pd
 
-    from probing.study import chosen_layers, layer_means
+    from probing.probes.by_layer import chosen_layers, layer_means
 
     table = pd.read_parquet(config.probes / "probes.parquet")
     table = table[(table["model"] == "trained") & (table["control"] == "none")]
@@ -136,8 +136,8 @@ def sparsity_part(config: Config) -> "tuple[pd.DataFrame, list[Any]]":
     from data_gen import build_dataset
     from probing.evaluation import cls_attention, compare_sparsity
     from probing.figures import ShadedSentence
-    from probing.pretrained import load_model, untrained_like
-    from probing.training import one_thread
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.models.training import one_thread
 
     model, tokenizer = load_model(str(config.models / "tiny-0"), classifier=True)
     dataset = build_dataset()

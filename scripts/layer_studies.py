@@ -16,9 +16,9 @@ def layer(config: "Config", name: str) -> Result:
     """The paper's softmax layer by step, and the end of training without one part or another."""
     import pandas as pd
 
-    from slr.layer import ARCHITECTURES
+    from slr.attentions.layer import ARCHITECTURES
+    from slr.attentions.layer_training import LayerTraining, train_layers
     from slr.layer_figures import plot_layer
-    from slr.layer_training import LayerTraining, train_layers
     from slr.task import Task
 
     task = Task(d=config.d or 80, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
@@ -68,7 +68,7 @@ def locations(config: "Config", name: str) -> Result:
     import numpy as np
     import pandas as pd
 
-    from slr.layer_training import LayerTraining, train_layers
+    from slr.attentions.layer_training import LayerTraining, train_layers
     from slr.population_figures import plot_locations
     from slr.task import Task
 
@@ -116,8 +116,8 @@ def locations(config: "Config", name: str) -> Result:
 
 def location_rows(task: Any, R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
     """Excess risks over that of the zero predictor, gamma^2/R."""
-    from slr.activations import best_attention
-    from slr.locations import bayes_excess_risk_of_several
+    from slr.attentions.best import best_attention
+    from slr.attentions.locations import bayes_excess_risk_of_several
 
     zero = task.gamma**2 / R
     found = {"bayes": (bayes_excess_risk_of_several(task, R, n_samples, rng), math.nan)}

@@ -68,7 +68,7 @@ def activations(config: "Config", name: str) -> Result:
 
 def best_rows(task: Any, n_samples: int, rng: Any) -> list[dict[str, Any]]:
     """One row an attention, and one for Bayes."""
-    from slr.activations import best_attention
+    from slr.attentions.best import best_attention
     from slr.yardsticks import bayes_excess_risk
 
     setting = {"d": task.d, "L": task.L, "gamma": task.gamma}
@@ -87,8 +87,8 @@ def conditional_mean(config: "Config", name: str) -> Result:
     import numpy as np
     import pandas as pd
 
-    from slr.conditional_mean import LatentTask, fit_slope
-    from slr.learned_attention import learn_attention
+    from slr.attentions.conditional_mean import LatentTask, fit_slope
+    from slr.attentions.learned import learn_attention
     from slr.population_figures import plot_conditional_mean
 
     task = LatentTask()
@@ -150,7 +150,7 @@ def errors_at(
     """Errors by context of each attention at length L: those best there, and learned ones."""
     import numpy as np
 
-    from slr import conditional_mean as c
+    from slr.attentions import conditional_mean as c
 
     tuning = c.sample_contexts(task, 2 * n_contexts, L, 16, rng)
     beta = c.best_beta(tuning, np.geomspace(1, 300, 30))
@@ -174,9 +174,9 @@ def noise_length(config: "Config", name: str) -> Result:
     import numpy as np
     import pandas as pd
 
-    from slr.experiments import EXPERIMENTS, run_experiment
+    from slr.dynamics.experiment import EXPERIMENTS, run_experiment
+    from slr.dynamics.trajectory import ALIGNMENT
     from slr.population_figures import plot_noise_length
-    from slr.trajectory import ALIGNMENT
     from slr.yardsticks import oracle_excess_risk
 
     # The paper's SGD with steps four times as large, and so a schedule four times as fast.

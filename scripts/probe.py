@@ -77,9 +77,9 @@ def main(config: Config) -> None:
     import pandas as pd
 
     from data_gen import read_data
-    from probing.evaluation import at_most
-    from probing.pretrained import load_model, untrained_like
-    from probing.study import chosen_layers, layer_means
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.probes.by_layer import chosen_layers, layer_means
+    from probing.sentences import at_most
 
     settings = settings_of(config)  # before the work: of the data as it is read here
     dataset = read_data("sentiment-as-released" if config.protocol == "paper" else config.data)
@@ -118,7 +118,7 @@ def main(config: Config) -> None:
 
 def check_words(data: str, dataset: Any) -> None:
     """C and the layer are chosen on held-out words, of which each label needs some."""
-    from probing.evaluation import informative_words
+    from probing.sentences import informative_words
 
     train = dataset["train"]
     seen = set(train["text"][:])
@@ -143,8 +143,14 @@ def probed(
     import pandas as pd
     from tqdm import tqdm
 
-    from probing.evaluation import token_roles
-    from probing.study import PAPER_C, chosen_layers, probe_states, read_splits, token_plane
+    from probing.probes.by_layer import (
+        PAPER_C,
+        chosen_layers,
+        probe_states,
+        read_splits,
+        token_plane,
+    )
+    from probing.sentences import token_roles
 
     paper = config.protocol == "paper"
     probes = ("cls",) if paper else config.position

@@ -12,12 +12,12 @@ import numpy as np
 
 from data_gen import build_dataset
 from probing.attribution import logit_differences
-from probing.batch import Run, TokenBatch, prepare, run_batch
-from probing.directions import informative_states, state_directions
-from probing.evaluation import draw_by_word
+from probing.circuits.directions import informative_states, state_directions
 from probing.figures import SPLIT_NAMES
-from probing.pretrained import load_model
-from probing.training import one_thread
+from probing.models.pretrained import load_model
+from probing.models.training import one_thread
+from probing.sentences import draw_by_word
+from probing.states.batch import Run, TokenBatch, prepare, run_batch
 
 N_TRAIN = 480  # sentences that the directions come from, as in scripts/bridge.py
 SHOWN = {"train": 5, "test": 5, "ood_tokens": 5, "ood_structure": 5, "ood_structure_tokens": 4}

@@ -69,7 +69,7 @@ def probes(folder: Path) -> list[str]:
     import pandas as pd
 
     from probing.figures import SPLIT_NAMES
-    from probing.study import chosen_layers, layer_means
+    from probing.probes.by_layer import chosen_layers, layer_means
 
     table = pd.read_parquet(folder / "probes.parquet")
     names = {

@@ -104,9 +104,9 @@ def write(result: Result, folder: Path) -> None:
 
 
 def paper_experiment(config: Config, name: str) -> Result:
-    from slr.experiments import EXPERIMENTS, run_experiment
+    from slr.dynamics.experiment import EXPERIMENTS, run_experiment
+    from slr.dynamics.trajectory import ALIGNMENT
     from slr.figures import plot_experiment
-    from slr.trajectory import ALIGNMENT
 
     experiment = EXPERIMENTS[name]
     if config.d is not None:
@@ -199,8 +199,8 @@ def scaling(config: Config, name: str) -> Result:
     import numpy as np
     import pandas as pd
 
-    from slr import scaling as s
-    from slr.experiments import EXPERIMENTS
+    from slr.dynamics import scaling as s
+    from slr.dynamics.experiment import EXPERIMENTS
     from slr.scaling_figures import plot_scaling
 
     top = 4 if config.smoke else 12
@@ -260,8 +260,8 @@ def success(config: Config, name: str) -> Result:
     import numpy as np
     import pandas as pd
 
-    from slr.experiments import EXPERIMENTS
-    from slr.scaling import success_map
+    from slr.dynamics.experiment import EXPERIMENTS
+    from slr.dynamics.scaling import success_map
     from slr.scaling_figures import plot_success_map
 
     base = EXPERIMENTS["pgd-small-lambda"]

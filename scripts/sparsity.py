@@ -52,7 +52,7 @@ def main(config: Config) -> None:
 
     from data_gen import read_data
     from probing.evaluation import compare_dependence, compare_sparsity
-    from probing.pretrained import load_model, untrained_like
+    from probing.models.pretrained import load_model, untrained_like
 
     model, tokenizer = load_model(config.model)
     classifies = any("Classification" in name for name in model.config.architectures or [])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from slr.grid import Grid
+    from slr.sweep.grid import Grid
 
 DEFAULT = {
     "lam": "0.01:0.5:16:log",
@@ -55,7 +55,7 @@ class SweepConfig(Protocol):
 
 def grid_of(config: SweepConfig) -> "Grid":
     """The file's settings, then --vary, then the options of the other studies."""
-    from slr.cells import cell_grid
+    from slr.sweep.cells import cell_grid
 
     axes = read_axes(config.grid) if config.grid else {}
     axes |= dict(parse_axis(text) for text in config.vary)
@@ -106,14 +106,14 @@ def run_sweep(
 
     from tqdm import tqdm
 
-    from slr.cells import train_cell
-    from slr.parts import holds, remove_parts
-    from slr.sweep import sweep
+    from slr.sweep.cells import train_cell
+    from slr.sweep.engine import sweep
+    from slr.sweep.rows import holds, remove_parts
     from slr.sweep_figures import plot_sweep
 
     grid, folder = grid_of(config), parts_folder(config)
     version = code_sha256(ROOT / "slr" / "cells.py")
-    description = {"function": "slr.cells.train_cell", "version": version, "grid": grid.axes}
+    description = {"function": "slr.sweep.cells.train_cell", "version": version, "grid": grid.axes}
     if config.overwrite and not holds(folder, description):
         remove_parts(folder)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what fails is said in one line

@@ -99,7 +99,7 @@ def main(config: Config) -> None:
     checkpoints = checkpoint_folder(config.output, settings, first_process)
 
     from probing.evaluation import evaluate
-    from probing.training import SNAPSHOTS, one_thread
+    from probing.models.training import SNAPSHOTS, one_thread
 
     try:
         model, tokenizer, dataset = trained(config, checkpoints, quiet=not first_process)
@@ -144,11 +144,11 @@ def trained(config: Config, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any
     from transformers.utils import logging
 
     from data_gen import build_dataset, build_tokenizer, read_spec
-    from probing.augmentation import PLAIN, Augmentation
-    from probing.evaluation import draw
-    from probing.model import build_model
-    from probing.training import TrainingConfig, input_noise, train
-    from probing.word_vectors import corpus, read_vectors, set_vectors, word_vectors
+    from probing.models.augmentation import PLAIN, Augmentation
+    from probing.models.presets import build_model
+    from probing.models.training import TrainingConfig, input_noise, train
+    from probing.models.word_vectors import corpus, read_vectors, set_vectors, word_vectors
+    from probing.sentences import draw
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()

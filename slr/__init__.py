@@ -9,7 +9,11 @@
 
 from typing import Any
 
-from slr.experiments import EXPERIMENTS, Experiment, run_experiment
+from slr.dynamics.experiment import EXPERIMENTS, Experiment, run_experiment
+from slr.dynamics.portrait import FixedPoint, fixed_points, flow
+from slr.dynamics.reduced import pgd, sgd
+from slr.dynamics.trajectory import ALIGNMENT, Trajectory
+from slr.erf_risk import excess_risk, risk, risk_gradient
 from slr.overlaps import (
     ALIGNED,
     Overlaps,
@@ -18,12 +22,8 @@ from slr.overlaps import (
     start_on_manifold,
     start_on_sphere,
 )
-from slr.portrait import FixedPoint, fixed_points, flow
 from slr.predictor import attention, empirical_risk, predict
-from slr.reduced import pgd, sgd
-from slr.risk import excess_risk, risk, risk_gradient
 from slr.task import Task, Truth, sample_batch, sample_truth
-from slr.trajectory import ALIGNMENT, Trajectory
 from slr.yardsticks import (
     Estimate,
     bayes_excess_risk,

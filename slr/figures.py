@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slr.portrait import FixedPoint, flow
+from slr.dynamics.portrait import FixedPoint, flow
+from slr.dynamics.trajectory import Trajectory
 from slr.task import FloatArray, Task
-from slr.trajectory import Trajectory
 from slr.yardsticks import oracle_excess_risk, zero_excess_risk
 
 # Okabe and Ito: told apart with any kind of colour vision.

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from slr.attentions.layer_training import LayerRuns
 from slr.figures import (
     BLACK,
     BLUE,
@@ -19,7 +20,6 @@ from slr.figures import (
     journal_style,
     panels,
 )
-from slr.layer_training import LayerRuns
 
 FLOOR = 2e-4  # of the risk axes: below it a risk on a few thousand sequences says nothing
 YARDSTICKS = {

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from slr.experiments import EXPERIMENTS
+from slr.dynamics.experiment import EXPERIMENTS
+from slr.dynamics.scaling import SuccessMap
+from slr.dynamics.trajectory import ALIGNMENT
 from slr.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, journal_style, panels
-from slr.scaling import SuccessMap
-from slr.trajectory import ALIGNMENT
 
 PAPER_SCHEDULE = (EXPERIMENTS["pgd-schedule"].lam, EXPERIMENTS["pgd-schedule"].lam_decay)
 CURVES = {  # name in the table: label, colour, marker

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
+from slr.dynamics.scaling import predicted_stability_limit
+from slr.dynamics.trajectory import ALIGNMENT
 from slr.figures import BLUE, journal_style, panels
-from slr.grid import Grid
-from slr.scaling import predicted_stability_limit
+from slr.sweep.grid import Grid
 from slr.task import FloatArray, Task
-from slr.trajectory import ALIGNMENT
 
 LABELS = {
     "lam": r"$\lambda$", "lam_decay": r"decay of $\lambda$", "step_size": "step size",

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
+from slr.erf_risk import excess_risk
 from slr.overlaps import ALIGNED
-from slr.risk import excess_risk
 from slr.task import FloatArray, Task, Truth
 
 MAX_TOKENS = 2_000_000  # drawn at a time

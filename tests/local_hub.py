@@ -53,7 +53,7 @@ def handler(folder: Path) -> type[BaseHTTPRequestHandler]:
 
 
 def outcome(name: str) -> dict[str, object]:
-    from probing.pretrained import ModelError, load_model
+    from probing.models.pretrained import ModelError, load_model
 
     start = time.perf_counter()
     try:

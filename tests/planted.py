@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from data_gen import build_tokenizer
-from probing.model import build_model
+from probing.models.presets import build_model
 
 K, V = 0, 1  # coordinates: informative words are marked along K, sentiment lies along V
 SENTIMENT = {

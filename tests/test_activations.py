@@ -23,8 +23,8 @@ from transformers import (
 )
 
 from data_gen import AlignmentError, build_tokenizer
-from probing.activations import POSITIONS, ActivationError, Activations, extract
-from probing.recording import recorded
+from probing.states.extraction import POSITIONS, ActivationError, Activations, extract
+from probing.states.recording import recorded
 
 N_LAYERS, N_HEADS, D_MODEL = 2, 2, 16
 TOLERANCE = 1e-5  # the issue's; float32 sums in another order differ by about 1e-7 here

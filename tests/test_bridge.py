@@ -11,14 +11,14 @@ from planted import planted_model
 from safetensors.torch import save_file
 from scipy.special import erf
 
-from probing.batch import prepare, run_batch
 from probing.bridge import QUANTITIES, order_of_learning, start_and_end, theory_curves
 from probing.bridge_figures import plot_causal, plot_learning
-from probing.evaluation import draw_by_word
-from probing.idealised import idealised_table
-from probing.learning import first_above, learning_curve, snapshots
-from probing.pretrained import untrained_like
-from slr.mass import attention_mass
+from probing.circuits.idealised import idealised_table
+from probing.circuits.learning import first_above, learning_curve, snapshots
+from probing.models.pretrained import untrained_like
+from probing.sentences import draw_by_word
+from probing.states.batch import prepare, run_batch
+from slr.attentions.mass import attention_mass
 from slr.task import Task, sample_batch, sample_truth
 
 

@@ -8,12 +8,18 @@ import torch
 from planted import K, V, planted_model
 from transformers import GPT2Config, GPT2Model
 
-from probing.batch import TokenBatch, prepare, run_batch
-from probing.circuits import CircuitError, attention_layers, cosine, head_directions, null_cosines
-from probing.directions import directions_table, mean_readout, overlaps, state_directions
-from probing.evaluation import draw_by_word
-from probing.interventions import reading_only
-from probing.pretrained import untrained_like
+from probing.circuits.directions import directions_table, mean_readout, overlaps, state_directions
+from probing.circuits.heads import (
+    CircuitError,
+    attention_layers,
+    cosine,
+    head_directions,
+    null_cosines,
+)
+from probing.circuits.interventions import reading_only
+from probing.models.pretrained import untrained_like
+from probing.sentences import draw_by_word
+from probing.states.batch import TokenBatch, prepare, run_batch
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slr.conditional_mean import (
+from slr.attentions.conditional_mean import (
     Contexts,
     LatentTask,
     best_beta,
@@ -13,7 +13,7 @@ from slr.conditional_mean import (
     softmax_attention,
     squared_errors,
 )
-from slr.learned_attention import learn_attention
+from slr.attentions.learned import learn_attention
 from slr.task import FloatArray
 
 TASK = LatentTask()

@@ -13,10 +13,16 @@ from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
 from data_gen import build_tokenizer
-from probing import description_length
-from probing.control_tasks import LabelTasks, LocationTasks, declared_locations, word_assignments
-from probing.controls import Effort, by_layer, control_rows, control_splits, control_table
-from probing.description_length import (
+from probing.models.presets import build_model
+from probing.probes import description_length
+from probing.probes.control_tasks import (
+    LabelTasks,
+    LocationTasks,
+    declared_locations,
+    word_assignments,
+)
+from probing.probes.controls import Effort, by_layer, control_rows, control_splits, control_table
+from probing.probes.description_length import (
     CODE_GRID,
     FRACTIONS,
     fraction_blocks,
@@ -26,8 +32,7 @@ from probing.description_length import (
     online_code,
     word_blocks,
 )
-from probing.model import build_model
-from probing.probes import LinearProbe
+from probing.probes.linear import LinearProbe
 
 D, N_WORDS = 30, 24
 EFFORT = Effort(n_draws=2, n_orders=3, n_directions=5)

@@ -16,12 +16,12 @@ from test_alignment import byte_level
 from transformers import BertModel
 
 from data_gen import build_tokenizer
-from probing import activations
-from probing.activations import Activations, extract
-from probing.doctor import DOCTOR, examine
-from probing.evaluation import draw
-from probing.patient import Patient
-from probing.pretrained import untrained_like
+from probing.doctor.checks import DOCTOR, examine
+from probing.doctor.subject import Patient
+from probing.models.pretrained import untrained_like
+from probing.sentences import draw
+from probing.states import extraction as activations
+from probing.states.extraction import Activations, extract
 
 
 @pytest.fixture(scope="module")

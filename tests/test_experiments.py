@@ -17,7 +17,6 @@ from slr import (
     Task,
     bayes_excess_risk,
     best_oracle_lam,
-    descent,
     excess_risk,
     fixed_points,
     flow,
@@ -27,11 +26,11 @@ from slr import (
     run_experiment,
     sample_batch,
     sample_truth,
-    steps,
     zero_excess_risk,
 )
+from slr.dynamics import descent, steps
+from slr.dynamics.portrait import flow_jacobian
 from slr.figures import plot_experiment
-from slr.portrait import flow_jacobian
 from slr.task import Truth
 
 

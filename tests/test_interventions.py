@@ -8,11 +8,19 @@ import pytest
 import torch
 from planted import V, planted_model
 
-from probing.batch import prepare, run_batch
-from probing.causal import Bench, causal_table
-from probing.evaluation import draw_by_word
-from probing.interventions import edited, erase, leace, reading_only, reflect, steer, without_heads
-from probing.probes import LinearProbe
+from probing.circuits.causal import Bench, causal_table
+from probing.circuits.interventions import (
+    edited,
+    erase,
+    leace,
+    reading_only,
+    reflect,
+    steer,
+    without_heads,
+)
+from probing.probes.linear import LinearProbe
+from probing.sentences import draw_by_word
+from probing.states.batch import prepare, run_batch
 
 
 @pytest.fixture(scope="module")

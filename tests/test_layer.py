@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from slr import Task, linear_excess_risk
-from slr.layer import (
+from slr.attentions.layer import (
     ARCHITECTURES,
     Activation,
     Architecture,
@@ -19,8 +19,14 @@ from slr.layer import (
     read,
     start_parameters,
 )
+from slr.attentions.layer_training import (
+    LayerTraining,
+    Stars,
+    measure,
+    sample_sequences,
+    train_layers,
+)
 from slr.layer_figures import plot_layer
-from slr.layer_training import LayerTraining, Stars, measure, sample_sequences, train_layers
 
 TASK = Task(d=12, L=4, gamma=0.7, noise_std=0.1)
 SMALL = Architecture(width=8, hidden=10)

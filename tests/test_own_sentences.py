@@ -11,7 +11,7 @@ from run_directory import is_current
 
 from data_gen import read_data
 from data_gen.dataset import DatasetError
-from probing.evaluation import informative_words
+from probing.sentences import informative_words
 
 GOOD = ["tasty", "lovely", "crisp", "superb", "fine"]
 BAD = ["stale", "awful", "soggy", "bland", "foul"]

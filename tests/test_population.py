@@ -19,8 +19,8 @@ from slr import (
     sample_batch,
     sample_truth,
 )
-from slr.activations import Activation, best_attention, sample_scores
-from slr.locations import bayes_excess_risk_of_several, inclusion_probabilities
+from slr.attentions.best import Activation, best_attention, sample_scores
+from slr.attentions.locations import bayes_excess_risk_of_several, inclusion_probabilities
 from slr.yardsticks import bayes_predict, bayes_weights
 
 
@@ -74,7 +74,7 @@ def test_simulated_risks_are_the_closed_forms(d: int, gamma: float) -> None:
     for activation, value in exact.items():
         found = best_attention(activation, task, 50_000, rng).excess_risk
         assert abs(found.value - value) < 4 * found.stderr + 1e-4 * value
-    # The paper's predictor, whose v has length 1: slr/risk.py.
+    # The paper's predictor, whose v has length 1: slr/erf_risk.py.
     lam = best_oracle_lam(task)
     found = best_attention("erf", task, 50_000, rng, scale=1.0).excess_risk
     assert abs(found.value - oracle_excess_risk(task, lam)) < 4 * found.stderr

@@ -18,13 +18,13 @@ from sklearn.linear_model import LogisticRegression
 from transformers import GPT2Config, GPT2Model
 
 from data_gen import build_dataset, build_tokenizer
-from probing import pretrained
-from probing.activations import extract
-from probing.evaluation import at_most, draw, informative_words
 from probing.figures import PUBLISHED, SERIES, ShadedSentence, plot_figure1
-from probing.model import build_model
-from probing.pretrained import ModelError, load_model, untrained_like
-from probing.study import chosen_layers, layer_means, probe_states, read_splits
+from probing.models import pretrained
+from probing.models.presets import build_model
+from probing.models.pretrained import ModelError, load_model, untrained_like
+from probing.probes.by_layer import chosen_layers, layer_means, probe_states, read_splits
+from probing.sentences import at_most, draw, informative_words
+from probing.states.extraction import extract
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from probing.head import SingleLocationHead, loss_and_gradient
-from probing.logistic import fit_logistic, unit
-from probing.penalty import C_GRID, grouped_folds
-from probing.probes import LinearProbe, LocationProbe, fit_layers, shuffled_labels
-from probing.ragged import keep_tokens, ragged_softmax
-from probing.reader import LocateAndRead
+from probing.probes.head import SingleLocationHead, loss_and_gradient
+from probing.probes.linear import LinearProbe, LocationProbe, fit_layers, shuffled_labels
+from probing.probes.locate_and_read import LocateAndRead
+from probing.probes.logistic import fit_logistic, unit
+from probing.probes.penalty import C_GRID, grouped_folds
+from probing.states.ragged import keep_tokens, ragged_softmax
 
 D = 20
 # States have a mean and a scale in each coordinate, which the probes must see through.

@@ -12,15 +12,14 @@ from scipy.stats import ks_2samp, kstest
 from slr import (
     Overlaps,
     Task,
-    descent,
     overlaps,
     pgd,
     sample_truth,
     sgd,
     start_on_manifold,
     start_on_sphere,
-    steps,
 )
+from slr.dynamics import descent, steps
 from slr.overlaps import check_gram, gram_matrix
 from slr.task import Truth
 

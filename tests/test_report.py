@@ -23,12 +23,12 @@ from report_figures import FIGURE1, FIGURES, STUDIES
 from run_directory import is_current
 
 from data_gen import build_tokenizer
-from probing.batch import prepare, run_batch
-from probing.evaluation import draw_by_word
-from probing.model import build_model
-from probing.pretrained import load_model
+from probing.models.presets import build_model
+from probing.models.pretrained import load_model
+from probing.sentences import draw_by_word
+from probing.states.batch import prepare, run_batch
 from slr import Overlaps, Task, excess_risk, fixed_points, pgd
-from slr.portrait import flow
+from slr.dynamics.portrait import flow
 
 CLAIMS = [
     {"claim": "a < b", "paper": "yes", "target": "above 0.9", "measured": "0.988",

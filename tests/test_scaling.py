@@ -10,8 +10,7 @@ import pytest
 import run_slr
 
 from slr import ALIGNMENT, EXPERIMENTS, Task, run_experiment, start_on_sphere
-from slr.overlaps import Overlaps
-from slr.scaling import (
+from slr.dynamics.scaling import (
     flow_time_to_align,
     predicted_stability_limit,
     scaled_experiment,
@@ -19,6 +18,7 @@ from slr.scaling import (
     steps_to_align,
     success_map,
 )
+from slr.overlaps import Overlaps
 
 
 @pytest.mark.parametrize(("d", "tolerance"), [(400, 0.02), (10**6, 1e-3), (10**12, 1e-3)])

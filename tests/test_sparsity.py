@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from data_gen import build_tokenizer
-from probing.activations import Activations
 from probing.attribution import gradient_shares, logit_differences, occlusion_shares, swap_flips
 from probing.sparsity import (
     MEASURES,
@@ -21,6 +20,7 @@ from probing.sparsity import (
     sparsity_by_sentence,
     sparsity_table,
 )
+from probing.states.extraction import Activations
 
 N = 5  # tokens of the sentences below: [CLS] a b c [SEP], of which b is informative
 ONE_HOT = [0.0, 0, 1, 0, 0]

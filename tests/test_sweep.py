@@ -24,13 +24,13 @@ from distributed import Client, LocalCluster
 from matplotlib.figure import Figure
 from waiting_cells import computed, wait, waiting_grid
 
-from slr import cluster as cluster_module
 from slr import pgd, start_on_sphere
-from slr.cells import Cell, cell_grid, seed_sequence, train_cell
-from slr.compiled import SOURCE
-from slr.grid import Grid, expand_range
-from slr.parts import CELL, MERGE, Parts, open_parts
-from slr.sweep import SECONDS_PER_WORKER, Batches, run_batch, sweep
+from slr.dynamics.compiled import SOURCE
+from slr.sweep import cluster as cluster_module
+from slr.sweep.cells import Cell, cell_grid, seed_sequence, train_cell
+from slr.sweep.engine import SECONDS_PER_WORKER, Batches, run_batch, sweep
+from slr.sweep.grid import Grid, expand_range
+from slr.sweep.rows import CELL, MERGE, Parts, open_parts
 from slr.sweep_figures import plot_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -144,7 +144,7 @@ def test_a_killed_sweep_goes_on_and_computes_no_kept_cell_twice(tmp_path: Path) 
     n, folder = 400, tmp_path / "sweep"
     grid = waiting_grid(tmp_path, n)
     code = (
-        "from pathlib import Path; from slr.sweep import sweep; from waiting_cells import *; "
+        "from pathlib import Path; from slr.sweep.engine import sweep; from waiting_cells import *; "
         f"p = Path({str(tmp_path)!r}); sweep(wait, waiting_grid(p, {n}), p / 'sweep', jobs=2)"
     )
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])

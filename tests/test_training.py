@@ -24,12 +24,18 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 from data_gen import build_dataset, build_tokenizer, read_spec
 from probing.attribution import logit_differences, swap_flips
-from probing.augmentation import PLAIN, Augmentation, augment
 from probing.evaluation import cls_attention
-from probing.model import build_model
+from probing.models.augmentation import PLAIN, Augmentation, augment
+from probing.models.presets import build_model
+from probing.models.training import (
+    TrainingConfig,
+    TrainingError,
+    last_checkpoint,
+    one_thread,
+    train,
+)
+from probing.models.word_vectors import corpus, read_vectors, set_vectors, word_vectors
 from probing.sparsity import attention_mass
-from probing.training import TrainingConfig, TrainingError, last_checkpoint, one_thread, train
-from probing.word_vectors import corpus, read_vectors, set_vectors, word_vectors
 
 SCRIPT = Path(train_transformer.__file__)
 LABELS = ["negative", "positive"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slr.grid import Grid
+from slr.sweep.grid import Grid
 
 
 def wait(settings: Mapping[str, Any]) -> dict[str, Any]:

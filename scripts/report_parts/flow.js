@@ -1,6 +1,6 @@
 "use strict";
-// The risk and its gradient flow on the invariant manifold, as slr/special.py, slr/risk.py and
-// slr/portrait.py have them (tests/test_report.py compares the two).
+// The risk and its gradient flow on the invariant manifold, as slr/special.py, slr/erf_risk.py and
+// slr/dynamics/portrait.py have them (tests/test_report.py compares the two).
 //   R<(kappa, nu) = g^2 (1 - 2 nu E[erf] + E[erf^2]) + (L - 1) zeta(0, lam)
 //   d kappa/dt = -(1 - kappa^2) R_kappa,   d nu/dt = -(1 - nu^2) R_nu      (Theorem 5)
 

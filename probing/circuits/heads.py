@@ -1,0 +1,137 @@
+"""What the weights of an attention head look for, and what they make of it.
+
+notation: x_cls, the state at which the head is read; g, the gradient of the logit difference in
+what the head writes there
+  key direction    W_K^T (W_Q x_cls + b_Q)   a token's score is its product with this direction
+  value direction  (W_O W_V)^T g             what reading a token does to the logit difference
+Both live in the space of the states that the layer reads, where the probes' k_hat and v_hat live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from probing.states.batch import Readout, TokenBatch
+
+FloatArray = np.ndarray
+
+
+@dataclass(frozen=True)
+class Head:
+    """One attention head, its layer and itself counted from 1, with its two directions (d,)."""
+
+    layer: int
+    head: int
+    key: FloatArray
+    value: FloatArray
+
+
+class CircuitError(ValueError):
+    """A model whose attention weights we cannot find."""
+
+
+def attention_layers(model: Any) -> list[Any]:
+    """The layers of a BERT-like encoder; other architectures name their weights otherwise."""
+    encoder = getattr(model.base_model, "encoder", None)
+    layers = list(getattr(encoder, "layer", ()))
+    if not layers or not hasattr(getattr(layers[0], "attention", None), "self"):
+        name = type(model).__name__
+        raise CircuitError(f"{name} is no BERT-like encoder: its attention weights are not found")
+    return layers
+
+
+def head_directions(model: Any, batch: TokenBatch, readout: Readout | None = None) -> list[Head]:
+    """The directions of every head, as means over a batch of sentences.
+
+    g is the gradient of the logit difference of a classifier or, with a ``readout``, of that. It
+    passes back through every LayerNorm and MLP between the head and the readout. What the head
+    writes elsewhere than at [CLS] counts too, where the readout sees it: g is summed over places.
+    """
+    layers = attention_layers(model)
+    reads, gradients = _run_backwards(model, layers, batch, readout)
+    found = []
+    for number, layer in enumerate(layers):
+        attention = layer.attention.self
+        n_heads, size = attention.num_attention_heads, attention.attention_head_size
+        with torch.no_grad():
+            query = attention.query(reads[number])  # (n, d): of x_cls
+            query = query.view(-1, n_heads, size)
+            keys = attention.key.weight.view(n_heads, size, -1)
+            values = attention.value.weight.view(n_heads, size, -1)
+            # What the head writes enters by its own columns of W_O.
+            out = layer.attention.output.dense.weight.view(-1, n_heads, size)
+            key = torch.einsum("nhe,hed->hd", query, keys) / len(query)
+            value = torch.einsum("nd,dhe,hef->hf", gradients[number], out, values) / len(query)
+        found += [
+            Head(number + 1, head + 1, key[head].numpy(), value[head].numpy())
+            for head in range(n_heads)
+        ]
+    return found
+
+
+def _run_backwards(
+    model: Any,
+    layers: list[Any],
+    batch: TokenBatch,
+    readout: Readout | None,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """For each layer the [CLS] state that it reads, and g at what its attention writes there."""
+    reads: list[Tensor] = []
+    written: list[Tensor] = []
+
+    def keep_read(module: Any, args: Any, kwargs: Any) -> None:
+        states = args[0] if args else kwargs["hidden_states"]
+        reads.append(states[:, 0].detach())
+
+    def keep_written(module: Any, args: Any, output: Tensor) -> Tensor:
+        output = output.detach().requires_grad_() if not output.requires_grad else output
+        output.retain_grad()
+        written.append(output)
+        return output
+
+    training = model.training
+    with _hooks(layers, keep_read, keep_written), torch.enable_grad():
+        model.eval()
+        try:
+            if readout is None:
+                logits = model(**batch.inputs).logits
+                value = logits[:, 1] - logits[:, 0]
+            else:
+                states = model.base_model(**batch.inputs).last_hidden_state
+                value = readout(states, batch.content)
+            gradients = torch.autograd.grad(value.sum(), written)
+        finally:
+            model.train(training)
+    seen = batch.inputs["attention_mask"][:, :, None]
+    return reads, [(gradient * seen).sum(1) for gradient in gradients]
+
+
+@contextmanager
+def _hooks(layers: list[Any], before: Any, after: Any) -> Iterator[None]:
+    handles = [layer.register_forward_pre_hook(before, with_kwargs=True) for layer in layers]
+    handles += [layer.attention.output.dense.register_forward_hook(after) for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def cosine(a: FloatArray, b: FloatArray) -> float:
+    """0 where one of them is 0."""
+    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / norms if norms > 0 else 0.0
+
+
+def null_cosines(direction: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+    """|cosine| of the direction with n random ones in the same space."""
+    random = rng.standard_normal((n, len(direction)))
+    norms = np.linalg.norm(random, axis=1) * np.linalg.norm(direction)
+    return np.abs(random @ direction) / np.maximum(norms, 1e-300)

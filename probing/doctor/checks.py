@@ -1,0 +1,287 @@
+"""Checks that break the silence: most failures in this field give numbers, not errors.
+
+Each check looks at one thing that can be wrong with a model, its tokenizer or its dataset while
+everything seems to run, and says what it measured and what it protects from. A check that raises
+has failed, and its error is what it measured.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from data_gen import align_spans
+from probing.doctor.subject import (
+    Patient,
+    adding,
+    alone,
+    condition,
+    distance,
+    final_norm,
+    layers_of,
+    tensor_of,
+)
+from probing.sentences import draw
+from probing.states.extraction import ActivationError
+from probing.states.recording import fingerprint
+
+TOLERANCE = 1e-4  # relative to the largest state; sums in another order differ by about 1e-6
+MAX_UNKNOWN = 0.01  # share of [UNK] in the training split
+MAX_IMBALANCE = 0.02  # of a label's share around equal shares
+SPANS_PER_SPLIT = 500
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    passed: bool
+    measured: str
+    protects_from: str
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    protects_from: str
+    examine: Callable[[Patient], tuple[bool, str]]
+
+    def __call__(self, patient: Patient) -> Finding:
+        try:
+            passed, measured = self.examine(patient)
+        except Exception as error:
+            message = " ".join(str(error).split()) or "no message"
+            passed, measured = False, f"{type(error).__name__}: {message}"
+        return Finding(self.name, bool(passed), measured, self.protects_from)
+
+
+DOCTOR: list[Check] = []
+
+
+def check(name: str, protects_from: str) -> Callable[..., Any]:
+    def register(examine: Callable[[Patient], tuple[bool, str]]) -> Check:
+        DOCTOR.append(Check(name, protects_from, examine))
+        return DOCTOR[-1]
+
+    return register
+
+
+def examine(patient: Patient, progress: Callable[[str], object] | None = None) -> list[Finding]:
+    """All checks, in order; one that fails does not keep the others from running."""
+    findings = []
+    for one in DOCTOR:
+        findings.append(one(patient))
+        if progress:
+            progress(one.name)
+    return findings
+
+
+# ---- the model
+
+
+# First: what an earlier check left behind would count as found.
+@check("model left as found", "a hook, mode or weight that stays behind and changes later results")
+def left_as_found(patient: Patient) -> tuple[bool, str]:
+    before = condition(patient.model)
+    patient.run(attention=True)
+    for layer in layers_of(patient.model):
+        with adding(layer, torch.zeros(1)):
+            alone(patient, at_most=1)
+    after = condition(patient.model)
+    changed = [name for name in before if before[name] != after[name]]
+    hooks = after["hooks"]
+    return not changed and not hooks, (
+        f"{hooks} foreign hooks; changed: {', '.join(changed) or 'nothing'}"
+    )
+
+
+@check("batched = unbatched", "states that depend on which sentences share a batch")
+def batched(patient: Patient) -> tuple[bool, str]:
+    together = patient.run().states["tokens"]
+    each = [
+        torch.cat([layer[0][:, None] for layer in recording.states], dim=1).numpy()
+        for recording in alone(patient)
+    ]
+    error = distance(together, np.concatenate(each))
+    return error < TOLERANCE, f"states differ by {error:.1e} of the largest"
+
+
+@check("padding side", "positions, and so states, that shift with the side of the padding")
+def padding_side(patient: Patient) -> tuple[bool, str]:
+    found = []
+    for side in ("right", "left"):
+        tokenizer = copy.deepcopy(patient.tokenizer)
+        tokenizer.padding_side = side
+        found.append(patient.run(tokenizer=tokenizer).states["tokens"])
+    error = distance(*found)
+    return error < TOLERANCE, f"left and right differ by {error:.1e} of the largest state"
+
+
+@check("attention", "empty attention (sdpa) and weights after dropout")
+def attention(patient: Patient) -> tuple[bool, str]:
+    found = patient.run(positions=(), attention=True)
+    config = patient.model.config.get_text_config()
+    if found.attention is None or not found.attention.size:
+        return False, "no attention was returned"
+    sums = np.add.reduceat(found.attention, found.offsets[:-1])
+    error = float(np.abs(sums - 1).max())
+    n_layers, n_heads = found.attention.shape[1:]
+    right = (n_layers, n_heads) == (config.num_hidden_layers, config.num_attention_heads)
+    return right and error < TOLERANCE, (
+        f"{n_layers} layers of {n_heads} heads, rows sum to 1 within {error:.1e}"
+    )
+
+
+@check("captured layers", "hidden states that are not those of the layer they are named after")
+def capturedlayers_of(patient: Patient) -> tuple[bool, str]:
+    layers, seen = layers_of(patient.model), []
+    hooks = [
+        layer.register_forward_hook(lambda *args: seen.append(tensor_of(args[2])))
+        for layer in layers
+    ]
+    try:
+        recording = alone(patient, at_most=1)[0]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    with torch.inference_mode():
+        seen[-1] = final_norm(patient.model)(seen[-1])
+    pairs = zip(seen, recording.states[1:], strict=True)
+    wrong = [i + 1 for i, (own, given) in enumerate(pairs) if distance(own, given) > TOLERANCE]
+    distinct = all(
+        distance(one, other) > TOLERANCE
+        for one, other in zip(recording.states, recording.states[1:], strict=False)
+    )
+    return distinct and not wrong, (
+        f"{len(recording.states)} states for {len(layers)} layers and the embeddings; "
+        + (f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal")
+    )
+
+
+@check("interventions show", "ablations that change nothing, reported as having no effect")
+def interventions(patient: Patient) -> tuple[bool, str]:
+    before = alone(patient, at_most=1)[0]
+    missed = []
+    for number, layer in enumerate(layers_of(patient.model), start=1):
+        size = float(before.states[number].abs().max())
+        shift = torch.randn(
+            before.states[number].shape[-1], generator=torch.Generator().manual_seed(patient.seed)
+        )
+        with adding(layer, size * shift):
+            after = alone(patient, at_most=1)[0]
+        changed = distance(after.states[number], before.states[number])
+        spared = distance(after.states[number - 1], before.states[number - 1])
+        if changed < 0.1 or spared > TOLERANCE:
+            missed.append(number)
+    n_layers = len(before.states) - 1
+    return not missed, f"seen at {n_layers - len(missed)} of {n_layers} layers, not below them"
+
+
+# ---- the words
+
+
+@check("unknown words", "a tokenizer that is not the model's: every word the same [UNK]")
+def unknown_words(patient: Patient) -> tuple[bool, str]:
+    shares = {}
+    for name, split in patient.dataset.items():
+        texts = [split["text"][int(i)] for i in draw(len(split), SPANS_PER_SPLIT)]
+        ids = np.concatenate(patient.tokenizer(texts, add_special_tokens=False)["input_ids"])
+        shares[name] = float(np.mean(ids == patient.tokenizer.unk_token_id))
+    most = ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share) or "none"
+    return shares["train"] <= MAX_UNKNOWN, f"[UNK]: {most}"
+
+
+@check("spans", "reading the state of a neighbour of the word that decides")
+def spans(patient: Patient) -> tuple[bool, str]:
+    rows = patient.sentences(SPANS_PER_SPLIT)
+    for row in rows:
+        spelled, word = row["text"][slice(*row["span"])], row["words"][row["location"]]
+        if spelled != word or row["roles"][row["location"]] != "informative":
+            return False, f"{spelled!r} where {word!r} should be, in {row['split']}"
+    align_spans(patient.tokenizer, [row["text"] for row in rows], [row["span"] for row in rows])
+    return True, f"{len(rows)} spans decode to their words"
+
+
+# ---- the splits
+
+
+@check("splits disjoint", "test sentences that were trained on, or that count twice")
+def disjoint(patient: Patient) -> tuple[bool, str]:
+    texts = {name: split["text"][:] for name, split in patient.dataset.items()}
+    within = {name: len(split) - len(set(split)) for name, split in texts.items()}
+    held_by = Counter(text for split in texts.values() for text in set(split))
+    shared = sum(n > 1 for n in held_by.values())
+    repeats = ", ".join(f"{n} in {name}" for name, n in within.items() if n) or "none"
+    return not shared and not sum(within.values()), (
+        f"{shared} sentences in two splits, repeats: {repeats}"
+    )
+
+
+@check("splits balanced", "an accuracy above one half that is only the larger class")
+def balanced(patient: Patient) -> tuple[bool, str]:
+    n_labels = len(set(patient.dataset["train"]["label"][:]))
+    worst = {}
+    for name, split in patient.dataset.items():
+        counts = Counter(split["label"][:])
+        worst[name] = max(counts.values()) / len(split)
+    name = max(worst, key=lambda split: worst[split])
+    return n_labels > 1 and worst[name] - 1 / n_labels <= MAX_IMBALANCE, (
+        f"{n_labels} labels, the largest share is {worst[name]:.1%} (in {name})"
+    )
+
+
+# ---- randomness and caches
+
+
+@check("seeds", "a seed that controls nothing, or results that no seed repeats")
+def seeds(patient: Patient) -> tuple[bool, str]:
+    first, again, other = (
+        fingerprint(patient.untrained(patient.model, patient.seed + i)) for i in (0, 0, 1)
+    )
+    repeats, matters = first == again, first != other
+    return repeats and matters, (
+        f"equal seeds {'agree' if repeats else 'differ'}, "
+        f"other seeds {'differ' if matters else 'agree'}"
+    )
+
+
+@check("cache keys", "stored states of another model, tokenizer, text or position")
+def cache_keys(patient: Patient) -> tuple[bool, str]:
+    tokenizer = copy.deepcopy(patient.tokenizer)
+    tokenizer.add_tokens(["a-word-that-no-text-holds"])
+    rows = patient.sentences()[::-1]
+    options = {"positions": ("cls",)}
+    texts = [row["text"] for row in rows], [row["span"] for row in rows]
+    other = patient.untrained(patient.model, patient.seed + 1)
+    accepted = []
+    with tempfile.TemporaryDirectory() as folder:
+        first = patient.run(**options, folder=folder)
+        again = patient.run(**options, folder=folder)
+        attempts: dict[str, Callable[[], Any]] = {
+            "model": lambda: patient.run(model=other, **options, folder=folder),
+            "tokenizer": lambda: patient.run(tokenizer=tokenizer, **options, folder=folder),
+            "texts": lambda: patient.extract(
+                patient.model, patient.tokenizer, *texts, **options, folder=folder
+            ),
+            "positions": lambda: patient.run(positions=("mean",), folder=folder),
+            "attention": lambda: patient.run(**options, attention=True, folder=folder),
+        }
+        for name, attempt in attempts.items():
+            try:
+                attempt()
+                accepted.append(name)
+            except ActivationError:
+                pass
+        same = np.array_equal(first.states["cls"], again.states["cls"])
+        del first, again  # memory maps of files that are about to go
+    refused = len(attempts) - len(accepted)
+    return same and not accepted, (
+        f"refused {refused} of {len(attempts)} others"
+        + (f", but not another {' or '.join(accepted)}" if accepted else ", read back its own")
+    )

@@ -1,0 +1,234 @@
+"""Training a small Transformer with the Hugging Face Trainer, so that it can be resumed and scaled.
+
+The epochs are laid out as one list of augmented sentences, a function of the seed: a run that
+is killed and resumed sees the same sentences in the same order as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from transformers import (
+    BertForSequenceClassification,
+    DataCollatorWithPadding,
+    PreTrainedTokenizerFast,
+    PrinterCallback,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+from transformers.trainer import TRAINER_STATE_NAME
+
+from probing.models.augmentation import Augmentation, augment
+
+SNAPSHOTS = "snapshots"
+
+
+class TrainingError(ValueError):
+    """Training could not go on; one line that says why."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    seed: int = 0
+    epochs: int = 1
+    batch_size: int = 64  # over all processes together
+    learning_rate: float = 1e-3  # AdamW, decaying linearly to 0
+    augmentation: Augmentation = field(default_factory=Augmentation)
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {self.batch_size}")
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate must be positive, not {self.learning_rate}")
+        if self.seed < 0:
+            raise ValueError(f"the seed must not be negative, but is {self.seed}")
+
+
+class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
+    """Every sentence once per epoch, each time augmented anew."""
+
+    def __init__(
+        self,
+        token_ids: list[list[int]],
+        labels: list[int],
+        unknown: int,
+        config: TrainingConfig,
+    ) -> None:
+        self.labels = labels * config.epochs
+        rng = np.random.default_rng([config.seed, 1])
+        self.token_ids = [
+            augment(ids, unknown, config.augmentation, rng)
+            for _ in range(config.epochs)
+            for ids in token_ids
+        ]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"input_ids": self.token_ids[index], "label": self.labels[index]}
+
+
+class _Bar(ProgressCallback):  # type: ignore[misc]
+    """The Trainer's progress bar without a line per logged loss."""
+
+    def on_log(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        """End the bar's line, so that an error stands on its own."""
+        if self.training_bar is not None:
+            self.training_bar.close()
+
+
+class _StopAtNan(TrainerCallback):  # type: ignore[misc]
+    """A loss that is no number will not become one again."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        logs = logs or {}
+        loss = logs.get("loss", logs.get("train_loss", 0.0))  # of some steps; at the end, of all
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss} at step {state.global_step}; lower the learning rate "
+                f"({args.learning_rate:g})"
+            )
+
+
+class _Snapshots(TrainerCallback):  # type: ignore[misc]
+    """Weights at some steps, for looking at how a model learned."""
+
+    def __init__(self, folder: Path, steps: Collection[int]) -> None:
+        self.folder, self.steps = folder, steps
+
+    def _save(self, state: Any, model: Any) -> None:
+        if state.is_world_process_zero and state.global_step in self.steps:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unwrapped = getattr(model, "module", model)  # torchrun wraps it
+            weights = {name: value.contiguous() for name, value in unwrapped.state_dict().items()}
+            save_file(weights, self.folder / f"step-{state.global_step:06}.safetensors")
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._save(state, kwargs["model"])
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._save(state, kwargs["model"])
+
+
+def snapshot_steps(n_steps: int, n: int = 24) -> list[int]:
+    """From 0 to the end, the first ones closer together: that is where most is learned."""
+    return sorted({round(n_steps * (i / (n - 1)) ** 1.5) for i in range(n)})
+
+
+def train(
+    model: BertForSequenceClassification,
+    tokenizer: PreTrainedTokenizerFast,
+    texts: list[str],
+    labels: list[int],
+    config: TrainingConfig,
+    checkpoints: Path,
+    *,
+    snapshots: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Train in place. What a killed run left in ``checkpoints`` is taken up.
+
+    With ``snapshots`` weights from 24 steps of the training are kept in checkpoints/snapshots.
+    """
+    quiet = quiet or not sys.stderr.isatty()  # a bar is for people who watch
+    token_ids = tokenizer(texts)["input_ids"]
+    if any(tokenizer.unk_token_id in ids for ids in token_ids):
+        raise TrainingError("the training texts hold words that the tokenizer does not know")
+    sentences = Sentences(token_ids, labels, tokenizer.unk_token_id, config)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by torchrun
+    n_steps = math.ceil(len(sentences) / config.batch_size)
+    arguments = TrainingArguments(
+        output_dir=str(checkpoints),
+        num_train_epochs=1,  # of the list that holds all epochs
+        per_device_train_batch_size=max(1, config.batch_size // processes),
+        learning_rate=config.learning_rate,
+        lr_scheduler_type="linear",
+        weight_decay=0.01,
+        seed=config.seed,
+        data_seed=config.seed,
+        save_steps=max(50, n_steps // 5),
+        save_total_limit=1,
+        logging_steps=20,
+        logging_nan_inf_filter=False,  # else a loss that is no number is logged as the one before
+        report_to=[],
+        disable_tqdm=quiet,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_num_workers=0,
+        ddp_backend="gloo" if processes > 1 and not torch.cuda.is_available() else None,
+    )
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=sentences,
+        data_collator=DataCollatorWithPadding(tokenizer),
+        processing_class=tokenizer,
+        callbacks=[_StopAtNan()],
+    )
+    if snapshots:
+        trainer.add_callback(_Snapshots(checkpoints / SNAPSHOTS, snapshot_steps(n_steps)))
+    trainer.remove_callback(PrinterCallback)
+    bar = _Bar()
+    if not quiet:
+        trainer.remove_callback(ProgressCallback)
+        trainer.add_callback(bar)
+    try:
+        with one_thread():
+            trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
+    finally:
+        bar.close()
+    model.eval()
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The last that is whole: where saving was cut short, the Trainer's state is missing or cut."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    for checkpoint in reversed(found):
+        with suppress(OSError, ValueError):
+            json.loads((checkpoint / TRAINER_STATE_NAME).read_text())  # the file written last
+            return str(checkpoint)
+    return None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Matrices this small are multiplied several times faster by one thread than by two."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def input_noise(model: BertForSequenceClassification, std: float, seed: int) -> Iterator[None]:
+    """While training, add Gaussian noise to the word vectors that the model reads."""
+
+    def add_noise(module: torch.nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor | None:
+        return output + std * torch.randn_like(output) if module.training else None
+
+    torch.manual_seed(seed)
+    handle = model.get_input_embeddings().register_forward_hook(add_noise)
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -1,0 +1,187 @@
+"""Minimum description length by online coding (Voita and Titov, 2020): what do labels cost in bits?
+
+Sender and receiver both hold the states. Labels are sent in blocks, each coded by probes fitted to
+the blocks before it, the first by a uniform code. A probe that needs few sentences gives a short
+code; accuracy alone does not tell it from one that needs them all.
+
+Neither side knows the right penalty, so the code is a Bayesian mixture over CODE_GRID: it is at
+most log2(4) = 2 bits longer than that of the best penalty in hindsight, and hardly longer than the
+uniform code when there is nothing to learn, where a single weak penalty would bet and lose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probing.probes.logistic import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_labels,
+    check_states,
+    fit_logistic,
+    logit_of,
+    merge_equal_rows,
+    moments,
+    one_thread,
+)
+from probing.states.ragged import check_tokens, take_sentences
+
+FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)  # theirs
+CODE_GRID: tuple[float, ...] = (1e-4, 1e-2, 1.0, 100.0)
+TOLERANCE = 1e-3  # of the fits, relative: tighter ones change a code by a percent or so
+
+
+@dataclass(frozen=True)
+class Code:
+    """The length of a message: all labels, block after block."""
+
+    block_bits: tuple[float, ...]
+    uniform_bits: float  # what the labels cost without looking at the states
+
+    @property
+    def bits(self) -> float:
+        return sum(self.block_bits)
+
+    @property
+    def compression(self) -> float:
+        """1 if the states do not help, more if they do."""
+        return self.uniform_bits / self.bits
+
+
+def fraction_blocks(
+    n: int, rng: np.random.Generator, fractions: Sequence[float] = FRACTIONS
+) -> list[IntArray]:
+    """Rows in a random order, cut at these fractions; cuts that coincide are one."""
+    ends = sorted({math.ceil(fraction * n) for fraction in fractions})
+    return np.split(rng.permutation(n), ends[:-1])
+
+
+def word_blocks(words: Any, rng: np.random.Generator, y: Any = None) -> list[IntArray]:
+    """The rows of one word after those of another: each block is about a word not seen before.
+
+    Templated rows repeat. In a random order every word has been seen after a handful of rows, and
+    a probe that knows words by heart gets a short code; here only one that knows what words of a
+    label have in common does. The first block has one word of each label, without which there is
+    nothing to fit, so that n words are compressed by n / 2 at most; the others follow at random
+    (an order that alternated labels would tell them). Without y (for a location, which any one
+    word shows) the first block has one word.
+    """
+    words = np.asarray(words)
+    y = np.zeros(len(words)) if y is None else np.asarray(y)
+    firsts = [rng.choice(np.unique(words[y == label])) for label in np.unique(y)]
+    others = rng.permutation([word for word in np.unique(words) if word not in firsts])
+    first = np.flatnonzero(np.isin(words, firsts))
+    return [first, *(np.flatnonzero(words == word) for word in others)]
+
+
+def online_code(
+    blocks: Sequence[IntArray],
+    uniform_bits: FloatArray,
+    bits_of: Callable[[IntArray, IntArray], FloatArray | None],
+    n_probes: int,
+) -> Code:
+    """The mixture code. ``bits_of(seen, block)`` is what each row of the block costs under each
+    probe fitted to the rows seen, (n_probes, rows), or None if none can be fitted yet.
+    """
+    totals, sent, seen = np.zeros(n_probes), [0.0], np.empty(0, dtype=np.intp)
+    for block in blocks:
+        bits = bits_of(seen, block) if len(seen) else None
+        totals = totals + (uniform_bits[block].sum() if bits is None else bits.sum(axis=1))
+        sent.append(float(math.log2(n_probes) - np.logaddexp2.reduce(-totals)))
+        seen = np.concatenate([seen, block])
+    return Code(tuple(np.diff(sent).tolist()), float(uniform_bits[seen].sum()))
+
+
+def label_code(
+    X: Any, y: Any, blocks: Sequence[IntArray], *, grid: Sequence[float] = CODE_GRID
+) -> Code:
+    """Of a binary label, one a state: a row costs 1 bit without the states.
+
+    Both labels weigh the same in every fit: that two words of one label came before one of the
+    other says nothing about the next.
+    """
+    X = _standardized(check_states(X))
+    _, positive = check_labels(y, len(X))
+
+    def bits_of(seen: IntArray, block: IntArray) -> FloatArray | None:
+        if len(np.unique(positive[seen])) < 2:
+            return None
+        sign = np.where(positive[block], 1, -1)
+        logits = logit_path(X[seen], positive[seen], _balanced(positive[seen]), X[block], grid)
+        return np.asarray(np.logaddexp(0, -sign * logits) / math.log(2))
+
+    return online_code(blocks, np.ones(len(X)), bits_of, len(grid))
+
+
+def location_code(
+    states: Any,
+    offsets: Any,
+    informative: Any,
+    blocks: Sequence[IntArray],
+    *,
+    grid: Sequence[float] = CODE_GRID,
+) -> Code:
+    """Of the place of the informative word; a sentence of n tokens costs log2(n) without states.
+
+    The location probe gives each token a logit on its own. Given that exactly one token is
+    informative, the probability that it is this one is the softmax of the logits, and the word has
+    the sum over its tokens.
+    """
+    states, offsets, informative = check_tokens(states, offsets, informative, None)
+    states = _standardized(states)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    uniform = np.log2(lengths / np.add.reduceat(informative.astype(float), starts))
+
+    def bits_of(seen: IntArray, block: IntArray) -> FloatArray | None:
+        rows, _ = take_sentences(offsets, seen)
+        new, inner = take_sentences(offsets, block)
+        is_it = informative[rows]
+        if is_it.all():
+            return None
+        logits = logit_path(states[rows], is_it, _balanced(is_it), states[new], grid)
+        there = np.where(informative[new], logits, -np.inf)
+        masses = [np.logaddexp.reduceat(part, inner[:-1], axis=1) for part in (logits, there)]
+        return np.asarray((masses[0] - masses[1]) / math.log(2))
+
+    return online_code(blocks, uniform, bits_of, len(grid))
+
+
+def _balanced(positive: BoolArray) -> FloatArray:
+    share = positive.mean()
+    return np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
+
+
+def _standardized(X: FloatArray) -> FloatArray:
+    """By all states, which the receiver has from the start.
+
+    By those of the rows seen, two at first, coordinates in which these happen to be close would
+    be magnified, and the next block would cost any number of bits.
+    """
+    mean, scale = moments(X, np.ones(len(X)))
+    return np.asarray(((X - mean) / scale).astype(X.dtype))
+
+
+@one_thread
+def logit_path(
+    X: FloatArray, positive: BoolArray, weight: FloatArray, new: FloatArray, grid: Sequence[float]
+) -> FloatArray:
+    """Logits of new states under LinearProbe(C=C, standardize=False) fitted to X, for each C.
+
+    With fewer rows than dimensions the coefficients lie in the span of the rows, where the same
+    problem has as many dimensions as there are rows: the early blocks cost next to nothing.
+    """
+    X, positive, weight = merge_equal_rows(X, positive, weight)
+    if len(X) < X.shape[1]:
+        basis = np.linalg.qr(X.T)[0]  # (d, rows)
+        X, new = X @ basis, new @ basis
+    w, logits = np.zeros(X.shape[1] + 1), []
+    for C in grid:
+        w, _, _ = fit_logistic(X, positive, weight, C, w, tol=TOLERANCE, max_iter=100)
+        logits.append(logit_of(new, (w[:-1], w[-1])))
+    return np.stack(logits)  # (n_C, n_new)

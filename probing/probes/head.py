@@ -1,0 +1,215 @@
+"""The single-location head: one attention head with a fixed query, on frozen states.
+
+notation: logit of sentence x = sum_l softmax_l(x_l . k) (x_l . v) + intercept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from probing.probes.logistic import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_labels,
+    check_states,
+    moments,
+    one_thread,
+    unit,
+)
+from probing.probes.penalty import C_GRID, check_penalty, choose_penalty, grouped_folds
+from probing.states.ragged import check_offsets, ragged_softmax, take_sentences
+
+
+class Fitted(NamedTuple):
+    k: FloatArray
+    v: FloatArray
+    intercept: float
+    objective: float
+    n_iter: int
+
+
+class SingleLocationHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The softmax cousin of the paper's predictor, trained to classify from frozen token states.
+
+    States are standardised inside, where the penalty (|k|^2 + |v|^2) / (2 C) beside the sum of the
+    losses means the same for all layers; k_ and v_ are for the states as given. To leave out
+    special tokens, take ``rows, offsets = keep_tokens(offsets, mask)`` and ``states[rows]``.
+
+    Parameters
+    ----------
+    C : inverse strength of the penalty; None chooses it from C_GRID by cross-validation grouped
+        by ``groups`` (adjectives), a tie going to the stronger penalty.
+    max_sentences : at most this many sentences, drawn at random, are used, in the cross-validation
+        too; templated sentences repeat. None takes all.
+    n_starts : the problem is not convex. The first start attends evenly and reads along the
+        difference of the classes' means, the others attend at random; the best is kept.
+    max_iter, tol : of L-BFGS, tol absolute on the mean loss, which is near 0 for weak penalties: at
+        1e-5 the fit stops far from its minimum, and that depends on where it started.
+    random_state : seed of the drawn sentences and the random starts.
+
+    Attributes
+    ----------
+    k_, v_, intercept_ : in the space of the states as given;  classes_
+    k_hat_, v_hat_ : the same at unit length
+    C_, cv_scores_ : as for LinearProbe;  objective_, n_iter_ : of the best start
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float | None = None,
+        max_sentences: int | None = 3000,
+        n_starts: int = 1,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+        random_state: int = 0,
+    ) -> None:
+        self.C = C
+        self.max_sentences = max_sentences
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @one_thread
+    def fit(self, states: Any, offsets: Any, y: Any, groups: Any = None) -> Self:
+        """Fit to ragged token states, labels y (n,); groups (n,) are needed to choose C."""
+        if self.n_starts < 1:
+            raise ValueError(f"n_starts must be at least 1, not {self.n_starts}")
+        if self.max_sentences is not None and self.max_sentences < 2:
+            raise ValueError(f"max_sentences must be at least 2, not {self.max_sentences}")
+        states = check_states(states)
+        offsets = check_offsets(offsets, len(states))
+        self.classes_, positive = check_labels(y, len(offsets) - 1)
+        rng = np.random.default_rng(self.random_state)
+        sentences = np.arange(len(positive))
+        if self.max_sentences is not None and len(sentences) > self.max_sentences:
+            sentences = np.sort(rng.choice(sentences, self.max_sentences, replace=False))
+            check_labels(positive[sentences], len(sentences))  # both are still there
+        starts = rng.standard_normal((self.n_starts - 1, states.shape[1]))
+
+        def path(part: IntArray, grid: Sequence[float] = C_GRID) -> Any:
+            rows, inner = take_sentences(offsets, part)
+            return self._path(states[rows], inner, positive[part], starts, grid)
+
+        C, self.cv_scores_ = self.C, None
+        if self.C is None:
+            if groups is not None and np.shape(groups) == positive.shape:
+                groups = np.asarray(groups)[sentences]
+            folds = grouped_folds(positive[sentences], groups)
+
+            def accuracy(fitted: Fitted, part: IntArray) -> float:
+                rows, inner = take_sentences(offsets, part)
+                logit = _read(states[rows], inner, fitted)[0]
+                return float(np.mean((logit > 0) == positive[part]))
+
+            folds = [(sentences[train], sentences[test]) for train, test in folds]
+            C, self.cv_scores_ = choose_penalty(path, accuracy, folds)
+        self.C_ = check_penalty(C)
+        grid = [*(C for C in C_GRID if C < self.C_), self.C_]  # the way the cross-validation went
+        *_, fitted = path(sentences, grid)
+        self.k_, self.v_, self.intercept_ = fitted.k, fitted.v, fitted.intercept
+        self.k_hat_, self.v_hat_ = unit(self.k_), unit(self.v_)
+        self.objective_, self.n_iter_ = fitted.objective, fitted.n_iter
+        return self
+
+    def decision_function(self, states: Any, offsets: Any) -> FloatArray:
+        """The logit of the second class, one a sentence."""
+        return self._read(states, offsets)[0]
+
+    def attention(self, states: Any, offsets: Any) -> FloatArray:
+        """The weight of each token, shape (total_tokens,); the sum over a sentence is 1."""
+        return self._read(states, offsets)[1]
+
+    def predict(self, states: Any, offsets: Any) -> npt.NDArray[Any]:
+        logit = self.decision_function(states, offsets)
+        return np.asarray(self.classes_[(logit > 0).astype(int)])
+
+    def score(self, states: Any, offsets: Any, y: Any) -> float:
+        """Accuracy."""
+        predicted, y = self.predict(states, offsets), np.asarray(y)
+        if y.shape != predicted.shape:
+            raise ValueError(f"y must have shape {predicted.shape}, not {y.shape}")
+        return float(np.mean(predicted == y))
+
+    def _read(self, states: Any, offsets: Any) -> tuple[FloatArray, FloatArray]:
+        check_is_fitted(self, "k_")
+        states = check_states(states, len(self.k_))
+        fitted = Fitted(self.k_, self.v_, self.intercept_, self.objective_, self.n_iter_)
+        return _read(states, check_offsets(offsets, len(states)), fitted)
+
+    def _path(
+        self,
+        states: FloatArray,
+        offsets: IntArray,
+        positive: BoolArray,
+        random_ks: FloatArray,
+        grid: Sequence[float],
+    ) -> Iterator[Fitted]:
+        """The best fit for each C of the grid, strongest penalty first, each from the last.
+
+        A strong penalty makes attention flat and the problem nearly convex: from there on the
+        minimum is followed rather than searched for.
+        """
+        mean, scale = moments(states, np.ones(len(states)))
+        Z = ((states - mean) / scale).astype(states.dtype)
+        d, sign = Z.shape[1], np.where(positive, 1.0, -1.0)
+        token_means = np.add.reduceat(Z, offsets[:-1]) / np.diff(offsets)[:, None]
+        v = unit(token_means[positive].mean(0) - token_means[~positive].mean(0)).astype(float)
+        starts = [np.concatenate([k, v, [0.0]]) for k in (np.zeros(d), *random_ks / np.sqrt(d))]
+        for C in grid:
+            found = [self._minimise(start, Z, offsets, sign, C) for start in starts]
+            starts = [result.x for result in found]
+            best = min(found, key=lambda result: result.fun)
+            k, v = best.x[:d] / scale, best.x[d : 2 * d] / scale
+            # Weights sum to 1: centring moves the intercept, and attention not at all.
+            intercept = float(best.x[-1] - v @ mean)
+            yield Fitted(k, v, intercept, float(best.fun) * len(sign), int(best.nit))
+
+    def _minimise(
+        self, start: FloatArray, Z: FloatArray, offsets: IntArray, sign: FloatArray, C: float
+    ) -> Any:
+        options = {"maxiter": self.max_iter, "gtol": self.tol, "ftol": self.tol * 1e-2}
+        return minimize(
+            loss_and_gradient,
+            start,
+            args=(Z, offsets, sign, C),
+            jac=True,
+            method="L-BFGS-B",
+            options=options,
+        )
+
+
+def loss_and_gradient(
+    parameters: FloatArray, Z: FloatArray, offsets: IntArray, sign: FloatArray, C: float
+) -> tuple[float, FloatArray]:
+    """The objective over the number of sentences, of parameters (k, v, intercept)."""
+    d, n, lengths = Z.shape[1], len(sign), np.diff(offsets)
+    frame = parameters[: 2 * d].reshape(2, d)  # k, v
+    scores, values = (Z @ frame.T.astype(Z.dtype)).astype(float).T
+    weights = ragged_softmax(scores, offsets)
+    read = np.add.reduceat(weights * values, offsets[:-1])
+    margin = sign * (read + parameters[-1])
+    slope = -sign * expit(-margin) / n  # of the loss in the logit
+    along = np.repeat(slope, lengths) * weights
+    # d read / d score_l = weight_l (value_l - read);  d read / d value_l = weight_l
+    pulled = np.stack([along * (values - np.repeat(read, lengths)), along])
+    gradient = (pulled.astype(Z.dtype) @ Z).astype(float) + frame / (C * n)
+    loss = np.logaddexp(0, -margin).mean() + np.sum(frame**2) / (2 * C * n)
+    return float(loss), np.append(gradient.ravel(), slope.sum())
+
+
+def _read(states: FloatArray, offsets: IntArray, fitted: Fitted) -> tuple[FloatArray, FloatArray]:
+    """Logits (n,) and attention (total_tokens,)."""
+    weights = ragged_softmax(states @ fitted.k, offsets)
+    logit = np.add.reduceat(weights * (states @ fitted.v), offsets[:-1]) + fitted.intercept
+    return np.asarray(logit), weights

@@ -1,0 +1,138 @@
+"""Which attention can reach Bayes: the best risk of each activation, when k = k* and v = v*.
+
+notation: T(X) = scale sum_l a_l X_l.v*,  a = activation(lam (X_l.k* - threshold))
+v* is orthogonal to k*, so the values X_l.v* are independent of the scores, and are integrated out:
+E[(Y - T)^2 | a] - noise_std^2 = gamma^2 (1 - scale a_1)^2 + scale^2 sum_{l>1} a_l^2
+(token 1 the informative one). Only the scores X_l.k* are simulated, at a cost without d in it.
+
+With R informative tokens and Y the mean of their values (slr/attentions/locations.py) the same holds, with
+(1/R - scale a_l)^2 for each of them.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import erf, expit, softmax
+
+from slr.task import FloatArray, Task
+from slr.yardsticks import MAX_TOKENS, Estimate
+
+Activation = Literal["softmax", "erf", "tanh", "sigmoid", "relu", "linear", "uniform"]
+TUNING_TOKENS = 50_000  # drawn to find lam and threshold: errors there are of second order
+
+
+@dataclass(frozen=True)
+class BestAttention:
+    """What the search found, and its excess risk on samples that the search has not seen."""
+
+    excess_risk: Estimate
+    mass: float  # mean share of |a| on the informative tokens
+    lam: float
+    threshold: float
+    scale: float
+
+
+def activate(scores: FloatArray, activation: Activation) -> FloatArray:
+    """Attention weights of scaled scores, over the tokens of the last axis."""
+    if activation == "softmax":
+        return np.asarray(softmax(scores, axis=-1))
+    if activation == "uniform":
+        return np.full_like(scores, 1 / scores.shape[-1])
+    if activation == "linear":
+        return scores
+    gates = {"erf": erf, "tanh": np.tanh, "sigmoid": expit, "relu": lambda x: np.maximum(x, 0)}
+    if activation not in gates:
+        known = ", ".join(get_args(Activation))
+        raise ValueError(f"activation must be one of {known}, not {activation!r}")
+    return np.asarray(gates[activation](scores))
+
+
+def best_attention(
+    activation: Activation,
+    task: Task,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    fit_threshold: bool = False,
+    scale: float | None = None,
+    n_informative: int = 1,
+) -> BestAttention:
+    """The best lam, scale (and threshold, else 0), and their excess risk by simulation.
+
+    With ``scale`` 1 the length of v is that of the paper's predictor, and not searched.
+    """
+    if n_samples < 2:
+        raise ValueError(f"n_samples must be at least 2, not {n_samples}")
+    if not 1 <= n_informative <= task.L:
+        raise ValueError(f"n_informative must be in 1 .. {task.L}, not {n_informative}")
+    tuning = sample_scores(task, max(200, TUNING_TOKENS // task.L), rng, n_informative)
+
+    def risk_at(x: FloatArray) -> float:
+        weights = activate(math.exp(x[0]) * (tuning - x[1]), activation)
+        return float(_losses(weights, task, n_informative, scale)[0].mean())
+
+    lam, threshold = _search(risk_at, task, fit_threshold)
+    weights = activate(lam * (tuning - threshold), activation)
+    chosen = _losses(weights, task, n_informative, scale)[1]
+    losses, shares = [], []
+    chunk = max(1, MAX_TOKENS // task.L)
+    for first in range(0, n_samples, chunk):
+        scores = sample_scores(task, min(chunk, n_samples - first), rng, n_informative)
+        weights = activate(lam * (scores - threshold), activation)
+        losses.append(_losses(weights, task, n_informative, chosen)[0])
+        shares.append(attention_mass(weights, n_informative))
+    loss = np.concatenate(losses)
+    estimate = Estimate(float(loss.mean()), float(loss.std(ddof=1) / math.sqrt(n_samples)))
+    return BestAttention(estimate, float(np.concatenate(shares).mean()), lam, threshold, chosen)
+
+
+def sample_scores(
+    task: Task, n: int, rng: np.random.Generator, n_informative: int = 1
+) -> FloatArray:
+    """X_l.k* of n sequences, shape (n, L), the informative tokens first: they are exchangeable."""
+    scores = rng.standard_normal((n, task.L))
+    scores[:, :n_informative] = task.signal + task.gamma * scores[:, :n_informative]
+    return scores
+
+
+def attention_mass(weights: FloatArray, n_informative: int) -> FloatArray:
+    """The share of |a| on informative tokens, shape (n,); 0 where nothing is looked at."""
+    size = np.abs(weights)
+    total = size.sum(axis=1)
+    return np.asarray(size[:, :n_informative].sum(axis=1) / np.where(total > 0, total, 1))
+
+
+def _losses(
+    weights: FloatArray, task: Task, n_informative: int, scale: float | None
+) -> tuple[FloatArray, float]:
+    """E[(Y - T)^2 | a] - noise_std^2, shape (n,), and the scale: the best one if it is None."""
+    g2, informative, other = task.gamma**2, weights[:, :n_informative], weights[:, n_informative:]
+    linear = g2 * informative.sum(axis=1) / n_informative  # E[Y S | a], S = sum_l a_l X_l.v*
+    square = g2 * np.sum(informative**2, axis=1) + np.sum(other**2, axis=1)  # E[S^2 | a]
+    if scale is None:
+        scale = float(linear.mean() / square.mean()) if square.any() else 0.0
+    return np.asarray(g2 / n_informative - 2 * scale * linear + scale**2 * square), scale
+
+
+def _search(
+    risk_at: Callable[[FloatArray], float], task: Task, fit_threshold: bool
+) -> tuple[float, float]:
+    """lam and threshold: a grid on a log scale, then refined."""
+    grid = np.linspace(-4 - math.log(1 + task.signal), 4 + math.log(1 + task.signal), 30)
+    thresholds = task.signal * np.linspace(0, 1, 6) if fit_threshold else [0.0]
+    points = [np.array([x, threshold]) for x in grid for threshold in thresholds]
+    best = points[int(np.argmin([risk_at(point) for point in points]))]
+    if fit_threshold:
+        found = minimize(risk_at, best, method="Nelder-Mead", options={"maxfev": 80})
+        return math.exp(found.x[0]), float(found.x[1])
+    width = grid[1] - grid[0]
+    near = minimize_scalar(
+        lambda x: risk_at(np.array([x, 0.0])),
+        bounds=(best[0] - width, best[0] + width),
+        method="bounded",
+    )
+    return math.exp(near.x), 0.0

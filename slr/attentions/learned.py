@@ -1,0 +1,70 @@
+"""Attention that learns to estimate conditional means (slr/attentions/conditional_mean.py) at one length.
+
+Softmax attention learns its metric A, kernel attention its precision and ridge (as logarithms), by
+Adam on fresh contexts.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slr.attentions.conditional_mean import LatentTask, sample_contexts
+from slr.dynamics.reduced import Progress
+from slr.task import FloatArray
+
+N_QUERIES = 16
+
+
+class Learned(NamedTuple):
+    """What was learned at a length, for softmax_attention and kernel_attention."""
+
+    metric: FloatArray  # (d_key, d_key)
+    precision: float
+    ridge: float
+
+
+def learn_attention(
+    task: LatentTask,
+    L: int,
+    rng: np.random.Generator,
+    *,
+    n_steps: int,
+    batch_size: int = 32,
+    step_size: float = 0.05,
+    progress: Progress | None = None,
+) -> Learned:
+    """Train both kinds of attention on contexts of L tokens, from metric I, precision and ridge 1.
+
+    The step size falls linearly to 0, so that the noise of single steps averages out.
+    """
+    metric = torch.eye(task.d_key, dtype=torch.float64, requires_grad=True)
+    logs = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    groups = [{"params": [metric], "lr": 10 * step_size}, {"params": [logs], "lr": step_size}]
+    optimiser = torch.optim.Adam(groups)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, n_steps)
+    for _ in range(n_steps):
+        contexts = sample_contexts(task, batch_size, L, N_QUERIES, rng)
+        keys, values, queries, target = (torch.from_numpy(x) for x in contexts)
+        softmax = (queries @ metric @ keys.mT).softmax(dim=2) @ values[:, :, None]
+        kernel = _kernel_attention(keys, values, queries, logs[0].exp(), logs[1].exp())
+        # Neither loss depends on the other's parameters: one step trains both, each for itself.
+        loss = ((softmax[:, :, 0] - target) ** 2).mean() + ((kernel - target) ** 2).mean()
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+        if progress:
+            progress(1)
+    precision, ridge = (math.exp(x) for x in logs.tolist())
+    return Learned(metric.detach().numpy(), precision, ridge)
+
+
+def _kernel_attention(
+    keys: Tensor, values: Tensor, queries: Tensor, precision: Tensor, ridge: Tensor
+) -> Tensor:
+    gram = torch.exp(precision * (keys @ keys.mT - 1)) + ridge * torch.eye(keys.shape[1])
+    coefficients = torch.linalg.solve(gram, values[:, :, None])
+    return (torch.exp(precision * (queries @ keys.mT - 1)) @ coefficients)[:, :, 0]

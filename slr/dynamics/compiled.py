@@ -1,0 +1,54 @@
+"""Compilation with a disk cache that notices every change.
+
+numba's own cache looks at the file of a function only: after a change in slr/erf_risk.py it would go
+on using the compiled loops of slr/dynamics/reduced.py, and with them the old risk, without a word. Here
+the cache lies in a folder named after the source of the whole package.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate as with numba.njit(cache=True); options as for njit."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        usual = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(CACHE or "")
+        try:
+            return numba.njit(cache=CACHE is not None, error_model="numpy", **options)(function)
+        finally:
+            numba.config.CACHE_DIR = usual
+
+    return decorate
+
+
+def _source_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path | None:
+    name = f"slr-numba-{SOURCE}"
+    for parent in (PACKAGE / "__pycache__", Path.home() / ".cache"):
+        try:
+            (parent / name).mkdir(parents=True, exist_ok=True)
+        except OSError:  # not ours to write: the next, or no cache at all
+            continue
+        for old in parent.glob("slr-numba-*"):
+            if old.name != name:
+                shutil.rmtree(old, ignore_errors=True)
+        return parent / name
+    return None
+
+
+PACKAGE = Path(__file__).parent.parent
+SOURCE = _source_digest()  # of the whole package, as it is here
+CACHE = _cache_folder()

@@ -1,0 +1,103 @@
+"""Gradient descent as in Definition 1 of the paper, on vectors k and v of R^d.
+
+Slow and obvious: the reference for slr/dynamics/reduced.py, which does the same with five numbers.
+"""
+
+import numpy as np
+
+from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
+from slr.erf_risk import risk_gradient
+from slr.overlaps import Overlaps, overlaps
+from slr.predictor import gate_pullback, open_gate
+from slr.task import FloatArray, Task, Truth, sample_batch
+
+
+def pgd(
+    task: Task,
+    truth: Truth,
+    k: FloatArray,
+    v: FloatArray,
+    *,
+    lam: float,
+    lam_decay: float = 0.0,
+    step_size: float,
+    n_steps: int,
+    log_every: int,
+) -> Trajectory:
+    """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d)."""
+    log = [overlaps(k, v, truth)]
+    steps = logged_steps(n_steps, log_every)
+    for t in range(n_steps):
+        gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_at(t, lam, lam_decay))
+        k = projected_step(k, gradient_k, step_size)
+        v = projected_step(v, gradient_v, step_size)
+        if t + 1 in steps:
+            log.append(overlaps(k, v, truth))
+    return _trajectory(task, steps, log, lam, lam_decay)
+
+
+def sgd(
+    task: Task,
+    truth: Truth,
+    k: FloatArray,
+    v: FloatArray,
+    *,
+    lam: float,
+    lam_decay: float = 0.0,
+    step_size: float,
+    n_steps: int,
+    log_every: int,
+    batch_size: int,
+    rng: np.random.Generator,
+) -> Trajectory:
+    """The same with the squared error on a fresh batch, for each run its own, for the risk."""
+    log = [overlaps(k, v, truth)]
+    steps = logged_steps(n_steps, log_every)
+    for t in range(n_steps):
+        X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
+        X, y = X.reshape(len(k), batch_size, task.L, task.d), y.reshape(len(k), batch_size)
+        gradient_k, gradient_v = batch_gradients(X, y, k, v, lam_at(t, lam, lam_decay))
+        k = projected_step(k, gradient_k, step_size)
+        v = projected_step(v, gradient_v, step_size)
+        if t + 1 in steps:
+            log.append(overlaps(k, v, truth))
+    return _trajectory(task, steps, log, lam, lam_decay)
+
+
+def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> FloatArray:
+    """x <- normalise(x - step_size (I - x x^T) gradient), for vectors along the last axis."""
+    tangent = gradient - np.sum(x * gradient, axis=-1, keepdims=True) * x
+    moved = x - step_size * tangent
+    return np.asarray(moved / np.linalg.norm(moved, axis=-1, keepdims=True))
+
+
+def risk_gradients(
+    task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: float
+) -> tuple[FloatArray, FloatArray]:
+    """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
+    partials = risk_gradient(overlaps(k, v, truth), task, lam)
+    r = Overlaps(*(partial[..., None] for partial in partials))
+    gradient_k = r.kappa * truth.k_star + r.eta * truth.v_star + r.rho * v
+    gradient_v = r.nu * truth.v_star + r.theta * truth.k_star + r.rho * k
+    return gradient_k, gradient_v
+
+
+def batch_gradients(
+    X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float
+) -> tuple[FloatArray, FloatArray]:
+    """The gradients of each run's mean of (y - T(X))^2, for X of shape (runs, n, L, d)."""
+    scores, values = lam * np.einsum("rnld,rd->rnl", X, k), np.einsum("rnld,rd->rnl", X, v)
+    weights = open_gate(scores, "erf")
+    slopes = lam * gate_pullback(scores, values, "erf")
+    error = -2 * (y - np.sum(weights * values, axis=-1)) / y.shape[1]
+    gradient_k = np.einsum("rn,rnl,rnld->rd", error, slopes, X)
+    gradient_v = np.einsum("rn,rnl,rnld->rd", error, weights, X)
+    return gradient_k, gradient_v
+
+
+def _trajectory(
+    task: Task, steps: np.ndarray, log: list[Overlaps], lam: float, lam_decay: float
+) -> Trajectory:
+    logged = Overlaps(*(np.array(values).T for values in zip(*log, strict=True)))
+    lams = np.broadcast_to(lam_at(steps, lam, lam_decay), logged.kappa.shape)
+    return Trajectory(task, steps, lams, logged, ~np.isfinite(logged.rho[:, -1]))

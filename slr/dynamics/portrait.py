@@ -1,0 +1,97 @@
+"""The gradient flow on the invariant manifold: its vector field and its fixed points.
+
+notation: d kappa/dt = -(1 - kappa^2) R_kappa,  d nu/dt = -(1 - nu^2) R_nu   (Theorem 5)
+On M the risk has R_kappa = h g^2 (g1 - 2 nu f1) and R_nu = -2 g^2 f (gate moments of slr/erf_risk.py).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import erfc
+
+from slr.erf_risk import gate_moments
+from slr.task import FloatArray, Task
+
+Kind = Literal["minimum", "saddle", "maximum"]
+NEWTON_STEPS = 100
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    kappa: float
+    nu: float
+    kind: Kind  # of the risk on the manifold: the flow goes downhill
+
+
+def flow(kappa: Any, nu: Any, task: Task, lam: float) -> tuple[FloatArray, FloatArray]:
+    """The velocity (d kappa/dt, d nu/dt) on M, for arrays of any common shape."""
+    r_kappa, r_nu = _gradient(kappa, nu, task, lam)
+    return -(1 - kappa**2) * r_kappa, -(1 - nu**2) * r_nu
+
+
+def flow_jacobian(kappa: float, nu: float, task: Task, lam: float) -> FloatArray:
+    h, g2 = task.signal, task.gamma**2
+    gate = gate_moments(h * kappa, task.gamma, lam)
+    r_kappa, r_nu = _gradient(kappa, nu, task, lam)
+    r_kappa_kappa = h * h * g2 * (gate.g2 - 2 * nu * gate.f2)
+    r_kappa_nu = -2 * h * g2 * gate.f1
+    return np.array(
+        [
+            [2 * kappa * r_kappa - (1 - kappa**2) * r_kappa_kappa, -(1 - kappa**2) * r_kappa_nu],
+            [-(1 - nu**2) * r_kappa_nu, 2 * nu * r_nu],
+        ]
+    )
+
+
+def _gradient(kappa: Any, nu: Any, task: Task, lam: float) -> tuple[Any, Any]:
+    """R_kappa and R_nu on M, without the cancellation of g1 - 2 nu f1 = 2 f1 (erf(b) - nu)."""
+    h, g2 = task.signal, task.gamma**2
+    gate = gate_moments(h * kappa, task.gamma, lam)
+    scale2 = (lam * task.gamma) ** 2
+    b = lam * h * kappa / np.sqrt((1 + 2 * scale2) * (1 + 4 * scale2))
+    sign = np.where(b < 0, -1.0, 1.0)
+    erf_b_minus_nu = sign * ((1 - sign * nu) - erfc(abs(b)))
+    return 2 * h * g2 * gate.f1 * erf_b_minus_nu, -2 * g2 * gate.f
+
+
+def fixed_points(task: Task, lam: float, *, grid: int = 15) -> list[FixedPoint]:
+    """Where the flow stands still in the square, by Newton's method from a grid of starts.
+
+    Convergence is judged by the length of the Newton step, not by the velocity: for large lam the
+    velocity is nearly 0 on whole plateaus, where nothing stands still.
+    """
+    if grid < 2:
+        raise ValueError(f"grid must be at least 2, not {grid}")
+    starts = np.linspace(-1, 1, grid)
+    found: list[FloatArray] = []
+    for start in [np.array([x, y]) for x in starts for y in starts]:
+        point = _newton(start, task, lam)
+        if point is not None and not any(np.abs(point - other).max() < 1e-6 for other in found):
+            found.append(point)
+    points = []
+    for kappa, nu in sorted(map(tuple, found)):
+        eigenvalues = np.linalg.eigvals(flow_jacobian(kappa, nu, task, lam)).real
+        if (eigenvalues != 0).all():
+            points.append(FixedPoint(float(kappa), float(nu), _kind(eigenvalues)))
+    return points
+
+
+def _newton(point: FloatArray, task: Task, lam: float) -> FloatArray | None:
+    for _ in range(NEWTON_STEPS):
+        jacobian = flow_jacobian(point[0], point[1], task, lam)
+        if not np.isfinite(jacobian).all() or np.linalg.det(jacobian) == 0:
+            return None
+        step = np.linalg.solve(jacobian, np.array(flow(point[0], point[1], task, lam)))
+        point = point - step
+        if np.abs(point).max() > 1 + 1e-9:
+            return None
+        if np.abs(step).max() < 1e-12:
+            return np.asarray(np.round(np.clip(point, -1, 1), 9) + 0.0)
+    return None
+
+
+def _kind(eigenvalues: Any) -> Kind:
+    if (eigenvalues < 0).all():
+        return "minimum"
+    return "maximum" if (eigenvalues > 0).all() else "saddle"

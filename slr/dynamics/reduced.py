@@ -1,0 +1,225 @@
+"""Training dynamics on the five overlaps: exact for PGD, exact in law for SGD, at any d.
+
+Runs are compiled and parallel. Each has its own random generator, so its result depends neither
+on the other runs nor on the number of threads.
+
+A run has *diverged* if a step gave no finite number (the run keeps its last finite state), or if
+its step size is beyond stability where it ended: if further gradient steps of that size, on the
+risk itself, would raise it.
+"""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+from numba import prange
+
+from slr.dynamics.compiled import compiled
+from slr.dynamics.steps import MIN_D_SGD, embedding, overlaps_of, pgd_step, sgd_step
+from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
+from slr.erf_risk import excess_risk
+from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
+from slr.task import FloatArray, Task
+
+N_BLOCKS = 50  # how often progress is reported
+PROBE_STEPS = 10  # further steps that show whether the risk still goes down
+RISE_TOLERANCE = 1e-9  # of the risk, relative: far above round-off, far below instability
+
+Progress = Callable[[int], object]  # is told how many steps (of all runs together) were done
+
+
+def pgd(
+    task: Task,
+    start: Overlaps,
+    *,
+    lam: Any,
+    lam_decay: Any = 0.0,
+    step_size: Any,
+    n_steps: int,
+    log_every: int,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Projected gradient descent on the risk, from overlaps of shape (runs,).
+
+    ``lam``, ``lam_decay`` and ``step_size`` are numbers, or arrays with one entry a run.
+    """
+    states, settings = _prepare(task, start, lam, lam_decay, step_size)
+    vectors = np.array([embedding(Overlaps(*state)) for state in states])
+    steps = logged_steps(n_steps, log_every)
+    log = np.empty((len(states), len(steps), 5))
+    constants = (task.signal, float(task.gamma), task.L - 1)
+
+    def advance(rows: Any) -> None:
+        _pgd_runs(vectors, settings, steps[rows], log[:, rows], *constants)
+
+    _in_blocks(advance, states, steps, log, progress)
+    return _trajectory(task, steps, log, settings)
+
+
+def sgd(
+    task: Task,
+    start: Overlaps,
+    *,
+    lam: Any,
+    lam_decay: Any = 0.0,
+    step_size: Any,
+    n_steps: int,
+    log_every: int,
+    batch_size: int,
+    rng: Rngs,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Stochastic gradient descent with fresh batches, from overlaps of shape (runs,).
+
+    ``rng`` is one generator, from which each run gets a child of its own, or a list of one a run.
+    """
+    if task.d < MIN_D_SGD:
+        raise ValueError(
+            f"the reduced SGD needs d >= {MIN_D_SGD}; use slr.dynamics.descent for d={task.d}"
+        )
+    if batch_size != int(batch_size) or batch_size < 1:
+        raise ValueError(f"batch_size must be an integer of at least 1, not {batch_size}")
+    states, settings = _prepare(task, start, lam, lam_decay, step_size)
+    steps = logged_steps(n_steps, log_every)
+    log = np.empty((len(states), len(steps), 5))
+    rngs = rng_per_run(rng, len(states))
+    numbers = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
+
+    with ThreadPoolExecutor(numba.get_num_threads()) as threads:
+
+        def advance(rows: Any) -> None:
+            def run(i: int) -> None:  # compiled code that lets go of the GIL
+                _sgd_run(states[i], settings[i], steps[rows], log[i, rows], *numbers, rngs[i])
+
+            list(threads.map(run, range(len(states))))
+
+        _in_blocks(advance, states, steps, log, progress)
+    return _trajectory(task, steps, log, settings)
+
+
+def _prepare(
+    task: Task, start: Overlaps, lam: Any, lam_decay: Any, step_size: Any
+) -> tuple[FloatArray, FloatArray]:
+    """States (runs, 5) and settings (runs, 3), checked."""
+    try:
+        states = np.stack(np.broadcast_arrays(*map(np.atleast_1d, start)), axis=1).astype(float)
+    except ValueError as error:
+        raise ValueError("the five overlaps of a start must have one shape, (runs,)") from error
+    if states.ndim != 2:
+        raise ValueError(f"the overlaps of a start must have shape (runs,), not {states.shape[2:]}")
+    check_gram(Overlaps(*states.T), task)
+    settings = np.empty((len(states), 3))
+    for column, (name, value) in enumerate(
+        {"lam": lam, "lam_decay": lam_decay, "step_size": step_size}.items()
+    ):
+        if not (np.isfinite(value).all() and np.greater_equal(value, 0).all()):
+            raise ValueError(f"{name} must be at least 0 and finite, not {value}")
+        if np.ndim(value) > 1 or (np.ndim(value) == 1 and len(value) != len(states)):
+            raise ValueError(
+                f"{name} must be a number or one a run, not of shape {np.shape(value)}"
+            )
+        settings[:, column] = value
+    return states, settings
+
+
+def _in_blocks(
+    advance: Callable[[slice], None],
+    states: FloatArray,
+    steps: Any,
+    log: FloatArray,
+    progress: Progress | None,
+) -> None:
+    """Log the start, then advance from one logged step to the next, a block of rows at a time."""
+    log[:, 0] = states
+    size = max(1, math.ceil(len(steps) / N_BLOCKS)) if progress else len(steps)
+    for first in range(0, len(steps) - 1, size):
+        last = min(first + size, len(steps) - 1)
+        advance(slice(first, last + 1))
+        if progress:
+            progress(int(steps[last] - steps[first]) * len(states))
+
+
+def _trajectory(task: Task, steps: Any, log: FloatArray, settings: FloatArray) -> Trajectory:
+    lam = lam_at(steps, settings[:, :1], settings[:, 1:2])
+    diverged = ~np.isfinite(log).all(axis=(1, 2))
+    for run in np.flatnonzero(diverged):  # keep the last finite state
+        bad = int(np.argmin(np.isfinite(log[run]).all(axis=1)))
+        log[run, bad:] = log[run, bad - 1]
+    diverged |= _is_unstable(task, log[:, -1], lam[:, -1], settings[:, 2])
+    return Trajectory(task, steps, lam, _as_overlaps(log), diverged)
+
+
+def _is_unstable(task: Task, states: FloatArray, lam: FloatArray, step_size: FloatArray) -> Any:
+    """Would more steps of this size on the risk raise it? One answer a run."""
+    vectors = np.array([embedding(Overlaps(*state)) for state in states])
+    settings = np.stack([lam, np.zeros(len(states)), step_size], axis=1)
+    log = np.empty((len(states), PROBE_STEPS + 1, 5))
+    log[:, 0] = states
+    constants = (task.signal, float(task.gamma), task.L - 1)
+    _pgd_runs(vectors, settings, np.arange(PROBE_STEPS + 1), log, *constants)
+    unstable = np.asarray(~np.isfinite(log).all(axis=(1, 2)))
+    risks = excess_risk(_as_overlaps(log[~unstable]), task, lam[~unstable, None])
+    rises = np.diff(risks, axis=1) > RISE_TOLERANCE * (1 + abs(risks[:, 1:]))
+    unstable[~unstable] = rises.any(axis=1)
+    return unstable
+
+
+def _as_overlaps(log: FloatArray) -> Overlaps:
+    return Overlaps(*np.moveaxis(log, -1, 0))
+
+
+@compiled(parallel=True)
+def _pgd_runs(
+    vectors: Any, settings: Any, steps: Any, log: Any, h: float, gamma: float, n: int
+) -> None:
+    """Take k and v of all runs, in their four dimensions, through the logged steps."""
+    for run in prange(len(vectors)):
+        lam, lam_decay, step_size = settings[run]
+        k, v = _four(vectors[run, 0]), _four(vectors[run, 1])
+        for row in range(1, len(steps)):
+            for t in range(steps[row - 1], steps[row]):
+                k, v = pgd_step(k, v, h, gamma, n, lam / (1 + lam_decay * t), step_size)
+            _write(log[run, row], overlaps_of(k, v))
+        vectors[run, 0, 0], vectors[run, 0, 1], vectors[run, 0, 2], vectors[run, 0, 3] = k
+        vectors[run, 1, 0], vectors[run, 1, 1], vectors[run, 1, 2], vectors[run, 1, 3] = v
+
+
+@compiled(nogil=True)
+def _sgd_run(
+    state_array: Any,
+    settings: Any,
+    steps: Any,
+    log: Any,
+    d: float,
+    gamma: float,
+    n: int,
+    noise_std: float,
+    batch_size: int,
+    rng: np.random.Generator,
+) -> None:
+    lam, lam_decay, step_size = settings
+    state = Overlaps(*_five(state_array))
+    for row in range(1, len(steps)):
+        for t in range(steps[row - 1], steps[row]):
+            lam_t = lam / (1 + lam_decay * t)
+            state = sgd_step(state, d, gamma, n, noise_std, lam_t, step_size, batch_size, rng)
+        _write(log[row], state)
+    _write(state_array, state)
+
+
+@compiled()
+def _four(array: Any) -> Any:
+    return array[0], array[1], array[2], array[3]
+
+
+@compiled()
+def _five(array: Any) -> Any:
+    return array[0], array[1], array[2], array[3], array[4]
+
+
+@compiled()
+def _write(array: Any, state: Overlaps) -> None:
+    array[0], array[1], array[2], array[3], array[4] = state

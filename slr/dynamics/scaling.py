@@ -1,0 +1,172 @@
+"""Beyond the paper: how training scales with d, and where it succeeds.
+
+Both questions need runs at many d, or tens of thousands of runs: affordable because a step costs
+the same 0.1 microseconds at any d.
+
+How things scale (docs/theory.md, section 5). With lam ~ 1/sqrt(d) the gate sees the same
+signal at every d. The sharpest direction of the risk is theta, the part of v along k*: its
+curvature is d E[gate^2], so from the sphere a step size must shrink like 1/d, and the number of
+steps grows like d log d. On the manifold theta is 0 and stays 0, the step size need not shrink,
+and log d steps remain.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from slr.dynamics import reduced
+from slr.dynamics.experiment import EXPERIMENTS, Experiment, run_experiment
+from slr.dynamics.steps import embedding, overlaps_of
+from slr.dynamics.trajectory import ALIGNMENT
+from slr.erf_risk import gate_moments, noise_gate, partial_derivatives
+from slr.overlaps import Overlaps, start_on_sphere
+from slr.task import FloatArray, Task
+
+
+def scaled_experiment(name: str, d: int) -> Experiment:
+    """The paper's experiment at another d: lam ~ 1/sqrt(d), and what must shrink shrinks.
+
+    On the manifold that is all. From the sphere the step size is at most half the stability limit
+    for PGD and ~ 1/d for SGD, with as many more steps, and a schedule stretched alike.
+    """
+    base = EXPERIMENTS[name]
+    task, lam = replace(base.task, d=d), base.lam * math.sqrt(base.task.d / d)
+    if base.start == "manifold":
+        return replace(base, task=task, lam=lam)
+    if base.batch_size is None:
+        step_size = min(base.step_size, predicted_stability_limit(task, lam) / 2)
+    else:
+        step_size = base.step_size * base.task.d / d
+    stretch = base.step_size / step_size
+    return replace(
+        base,
+        task=task,
+        lam=lam,
+        lam_decay=base.lam_decay / stretch,
+        step_size=step_size,
+        n_steps=math.ceil(base.n_steps * stretch),
+        log_every=max(1, math.floor(base.log_every * stretch / 10)),
+    )
+
+
+def steps_to_align(experiment: Experiment, progress: reduced.Progress | None = None) -> FloatArray:
+    """The steps that each run takes to align; infinite for those that do not."""
+    return run_experiment(experiment, progress).steps_to_align()
+
+
+def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float = 1e4) -> float:
+    """Time of the gradient flow (step_size times steps, for small steps) until it is aligned.
+
+    Infinite if it ends elsewhere. A stiff solver takes a few thousand evaluations at any d, where
+    PGD would need d log d steps.
+    """
+    constants = (task.signal, task.gamma, task.L - 1, lam)
+
+    def velocity(_: float, y: FloatArray) -> FloatArray:
+        k, v = y[:4], y[4:]
+        r = partial_derivatives(overlaps_of.py_func(k, v), *constants)
+        gradient_k, gradient_v = r.rho * v, r.rho * k
+        gradient_k[:2] += r.kappa, r.eta
+        gradient_v[:2] += r.theta, r.nu
+        tangent_k = gradient_k - (gradient_k @ k) / (k @ k) * k
+        tangent_v = gradient_v - (gradient_v @ v) / (v @ v) * v
+        return -np.concatenate([tangent_k, tangent_v])
+
+    def aligned(_: float, y: FloatArray) -> float:
+        return float(min(abs(y[0]), abs(y[5])) - ALIGNMENT)
+
+    def swapped(_: float, y: FloatArray) -> float:  # k at v*: another stationary point
+        return float(abs(y[1]) - ALIGNMENT)
+
+    aligned.terminal = swapped.terminal = True  # type: ignore[attr-defined]
+    solution = solve_ivp(
+        velocity,
+        (0, max_time),
+        embedding(start).ravel(),
+        method="LSODA",
+        events=(aligned, swapped),
+        rtol=1e-7,
+        atol=1e-10,
+    )
+    return float(solution.t_events[0][0]) if len(solution.t_events[0]) else math.inf
+
+
+def flow_times_to_align(task: Task, runs: int, rng: np.random.Generator, lam: float) -> FloatArray:
+    start = start_on_sphere(task, runs, rng)
+    starts = [Overlaps(*map(float, start.at(run))) for run in range(runs)]
+    return np.array([flow_time_to_align(task, one, lam) for one in starts])
+
+
+def stability_limit(task: Task, lam: float) -> float:
+    """The largest step size at which PGD returns to the aligned point, found by bisection."""
+    theta = 1e-3 / task.signal  # v a little off v*, towards k*: the sharpest direction
+    start = Overlaps(1.0, math.sqrt(1 - theta**2), theta, 0.0, theta)
+    low, high = 1e-3 / task.d, 1e3
+    for _ in range(40):
+        step_size = math.sqrt(low * high)
+        run = reduced.pgd(task, start, lam=lam, step_size=step_size, n_steps=400, log_every=1)
+        returns = abs(run.overlaps.theta).max() <= theta * (1 + 1e-9)  # and never strayed
+        low, high = (step_size, high) if returns else (low, step_size)
+    return low
+
+
+def predicted_stability_limit(task: Task, lam: float) -> float:
+    """2 over the curvature of the risk at the aligned point as v turns towards k*.
+
+    There theta = rho, and d E[gate^2] is what grows with d.
+    """
+    h, g2, n = task.signal, task.gamma**2, task.L - 1
+    gate = gate_moments(h, task.gamma, lam)
+    first, second = noise_gate(lam)
+    theta_theta = task.d * gate.g + 2 * g2 * gate.f  # the last from nu = cos
+    theta_rho = 2 * h * (g2 * gate.g1 + n * first * gate.f)
+    rho_rho = 2 * g2 * (g2 * gate.g2 + 2 * n * first * gate.f1)
+    rho_rho += 2 * n * (second + (n - 1) * first**2)
+    return float(2 / (theta_theta + 2 * theta_rho + rho_rho))
+
+
+@dataclass(frozen=True)
+class SuccessMap:
+    """The share of runs that reach a global minimum, over lam (columns) and lam_decay (rows)."""
+
+    task: Task
+    lam: FloatArray
+    lam_decay: FloatArray
+    share: FloatArray  # (len(lam_decay), len(lam))
+    diverged: FloatArray
+    runs: int
+    step_size: float
+    n_steps: int
+
+
+def success_map(
+    task: Task,
+    *,
+    lam: FloatArray,
+    lam_decay: FloatArray,
+    step_size: float,
+    n_steps: int,
+    runs: int,
+    rng: np.random.Generator,
+    progress: reduced.Progress | None = None,
+) -> SuccessMap:
+    """Train all cells from the same starts on the sphere, so that cells differ in nothing else."""
+    start = start_on_sphere(task, runs, rng)
+    share = np.empty((len(lam_decay), len(lam)))
+    diverged = np.empty_like(share)
+    for row, decay in enumerate(lam_decay):
+        trajectory = reduced.pgd(
+            task,
+            Overlaps(*(np.tile(values, len(lam)) for values in start)),
+            lam=np.repeat(lam, runs),
+            lam_decay=decay,
+            step_size=step_size,
+            n_steps=n_steps,
+            log_every=max(n_steps, 1),
+            progress=progress,
+        )
+        share[row] = trajectory.aligned().reshape(len(lam), runs).mean(axis=1)
+        diverged[row] = trajectory.diverged.reshape(len(lam), runs).mean(axis=1)
+    return SuccessMap(task, lam, lam_decay, share, diverged, runs, step_size, n_steps)

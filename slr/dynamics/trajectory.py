@@ -1,0 +1,93 @@
+"""What a training run leaves: the overlaps at logged steps, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slr.erf_risk import excess_risk
+from slr.overlaps import Overlaps, distance_to_manifold
+from slr.task import FloatArray, Task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALIGNMENT = 0.95  # |kappa| and |nu| above it count as aligned: at 0.99 runs are still creeping
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Row 0 is the start, and all entries of one row belong to the same instant.
+
+    The risk of a row is that of its overlaps at its own lam. A run that diverged (see
+    slr/dynamics/reduced.py) keeps its last finite state, and is marked as such.
+    """
+
+    task: Task
+    step: npt.NDArray[np.int64]  # (n_logged,)
+    lam: FloatArray  # (runs, n_logged)
+    overlaps: Overlaps  # of arrays (runs, n_logged)
+    diverged: npt.NDArray[np.bool_]  # (runs,)
+
+    @property
+    def runs(self) -> int:
+        return len(self.diverged)
+
+    @property
+    def excess_risk(self) -> FloatArray:
+        return np.asarray(excess_risk(self.overlaps, self.task, self.lam))
+
+    @property
+    def distance_to_manifold(self) -> FloatArray:
+        return np.asarray(distance_to_manifold(self.overlaps))
+
+    @property
+    def final(self) -> Overlaps:
+        """The overlaps at the last step, arrays of shape (runs,)."""
+        return self.overlaps.at((slice(None), -1))
+
+    def aligned(self, threshold: float = ALIGNMENT) -> npt.NDArray[np.bool_]:
+        """Which runs ended at a global minimum: k and v found, both or neither turned around."""
+        kappa, nu = self.final.kappa, self.final.nu
+        found = (abs(kappa) > threshold) & (abs(nu) > threshold) & (kappa * nu > 0)
+        return np.asarray(found & ~self.diverged)
+
+    def steps_to_align(self, threshold: float = ALIGNMENT) -> FloatArray:
+        """The first logged step with |kappa| and |nu| above the threshold; infinite if none."""
+        reached = np.minimum(abs(self.overlaps.kappa), abs(self.overlaps.nu)) > threshold
+        return np.where(reached.any(axis=1), self.step[reached.argmax(axis=1)], math.inf)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A tidy table, one row a run and logged step."""
+        import pandas as pd
+
+        n_logged = len(self.step)
+        columns: dict[str, Any] = {
+            "run": np.repeat(np.arange(self.runs), n_logged),
+            "step": np.tile(self.step, self.runs),
+            "lam": self.lam.ravel(),
+            **{name: values.ravel() for name, values in self.overlaps._asdict().items()},
+            "excess_risk": self.excess_risk.ravel(),
+            "distance_to_manifold": self.distance_to_manifold.ravel(),
+            "diverged": np.repeat(self.diverged, n_logged),
+        }
+        return pd.DataFrame(columns)
+
+
+def logged_steps(n_steps: int, log_every: int) -> npt.NDArray[np.int64]:
+    """0, log_every, 2 log_every, ... and n_steps."""
+    if n_steps != int(n_steps) or n_steps < 0:
+        raise ValueError(f"n_steps must be an integer of at least 0, not {n_steps}")
+    if log_every != int(log_every) or log_every < 1:
+        raise ValueError(f"log_every must be an integer of at least 1, not {log_every}")
+    steps = np.arange(0, n_steps + 1, log_every, dtype=np.int64)
+    return steps if steps[-1] == n_steps else np.append(steps, np.int64(n_steps))
+
+
+def lam_at(step: Any, lam: Any, lam_decay: Any) -> Any:
+    """The schedule of the paper: lam / (1 + lam_decay t)."""
+    return lam / (1 + lam_decay * step)
