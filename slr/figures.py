@@ -1,8 +1,8 @@
-"""The paper's figures: arrays in, Figure out. Scripts save them."""
+"""The style of all figures, and those that several studies draw: arrays in, Figure out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,13 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, BLACK = COLOURS = (
 )  # fmt: skip
 GREY = "#777777"
 
+MARKERS = "osD^vP*X"
+YARDSTICK_STYLES: dict[str, tuple[str, str, Any]] = {  # name: label, colour, line
+    "zero": ("zero predictor", GREY, ":"),
+    "linear": ("best linear", ORANGE, "-."),
+    "oracle": (r"erf oracle, best $\lambda$", RED, "--"),
+    "bayes": ("Bayes", BLACK, (0, (1, 1))),
+}
 KIND_MARKERS = {"minimum": ("o", GREEN), "saddle": ("s", ORANGE), "maximum": ("X", RED)}
 
 
@@ -60,6 +67,11 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, 
     for letter, ax in zip("abcdefgh" if len(axes) > 1 else "", axes, strict=False):
         ax.set_title(f"({letter})", loc="left", fontweight="bold")
     return figure, axes
+
+
+def task_in_words(task: Task) -> str:
+    numbers = rf"$d={task.d}$, $L={task.L}$, $\gamma^2={task.gamma**2:g}$"
+    return rf"{numbers}, $\varepsilon={task.noise_std:g}$" if task.noise_std else numbers
 
 
 def plot_experiment(name: str, trajectory: Trajectory, *, bands: bool = True) -> Figure:
@@ -104,8 +116,7 @@ def _headline(name: str, trajectory: Trajectory) -> str:
     task, n_diverged = trajectory.task, int(trajectory.diverged.sum())
     first, last = trajectory.lam[0, 0], trajectory.lam[0, -1]
     lam = rf"$\lambda={first:g}$" if first == last else rf"$\lambda={first:g} \to {last:.2g}$"
-    noise = rf", $\varepsilon={task.noise_std:g}$" if task.noise_std else ""
-    line = rf"{name}: $d={task.d}$, $L={task.L}$, $\gamma^2={task.gamma**2:g}${noise}, {lam}, "
+    line = f"{name}: {task_in_words(task)}, {lam}, "
     line += f"{trajectory.aligned().sum()} of {trajectory.runs} runs align"
     return f"{line}, {n_diverged} diverged (grey)" if n_diverged else line
 
@@ -177,36 +188,4 @@ def plot_portrait(
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4, handletextpad=0.3)
         title = rf"Flow on $\mathcal{{M}}$: $d={task.d}$, $\gamma^2={task.gamma**2:g}$"
         figure.suptitle(rf"{title}, $\lambda={lam:g}$", fontsize=9)
-        return figure
-
-
-YARDSTICK_STYLES = {
-    "zero": ("zero predictor", GREY, ":"),
-    "linear": ("best linear", ORANGE, "-."),
-    "oracle": (r"erf oracle, best $\lambda$", BLUE, "-"),
-    "bayes": ("Bayes (Monte-Carlo)", BLACK, "o"),
-}
-
-
-def plot_yardsticks(tables: Mapping[str, Mapping[str, FloatArray]], caption: str) -> Figure:
-    """Excess risk of the yardsticks against d and against L.
-
-    ``tables["d"]`` and ``tables["L"]`` have a column of that name, one per yardstick, and
-    ``bayes_stderr``.
-    """
-    with journal_style():
-        figure, axes = panels(1, 2, (7.0, 3.0))
-        for ax, (name, table) in zip(axes, tables.items(), strict=True):
-            for key, (label, colour, style) in YARDSTICK_STYLES.items():
-                if key == "bayes":
-                    shown = table["bayes"] > 1e-4
-                    x, y = table[name][shown], table["bayes"][shown]
-                    error = 2 * table["bayes_stderr"][shown]
-                    ax.errorbar(x, y, error, fmt=style, color=colour, ms=3.5, label=label)
-                else:
-                    ax.plot(table[name], table[key], style, color=colour, label=label)
-            ax.set(xscale="log", yscale="log", xlabel=f"${name}$", ylabel="excess risk")
-            ax.set_ylim(1e-4, 1)
-        axes[1].legend(loc="lower right")  # where nothing is drawn
-        figure.suptitle(caption, fontsize=9)
         return figure

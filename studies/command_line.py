@@ -1,0 +1,145 @@
+"""The command line: `slr-probing COMMAND`, and each command as a script of its own.
+
+A command is a module with a STUDY, or with Options and main. Its options are a frozen dataclass;
+when it fails, one clear line says why.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import tyro
+
+Options = TypeVar("Options")
+
+HELP = ("-h", "--help")
+COMMANDS = {  # name: its module, and the script that is the same
+    "generate-data": ("studies.practice.dataset", "generate_data.py"),
+    "train": ("studies.practice.transformer", "train_transformer.py"),
+    "probe": ("studies.practice.probes", "probe.py"),
+    "sparsity": ("studies.practice.sparsity", "sparsity.py"),
+    "controls": ("studies.practice.controls", "controls.py"),
+    "doctor": ("studies.practice.doctor", "doctor.py"),
+    "figure1": ("studies.practice.figure1", "figure1.py"),
+    "bridge": ("studies.practice.bridge", "bridge.py"),
+    "slr": ("studies.theory.group", "run_slr.py"),
+    "reproduce": ("studies.reproduce", "reproduce.py"),
+    "report": ("studies.pages.report", "report.py"),
+    "results-page": ("studies.pages.results", "results_page.py"),
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """What can be run: options, what takes them, and what they are about."""
+
+    options: type[Any]
+    main: Callable[[Any], object]
+    about: str
+
+
+def main() -> None:
+    """The installed command, slr-probing."""
+    name, *arguments = sys.argv[1:] or ["--help"]
+    if name in HELP:
+        listed = {name: first_line(find(name)) for name in COMMANDS}
+        print(choices("slr-probing", "COMMAND", listed))
+        return
+    if name not in COMMANDS:
+        fail(f"no command {name!r}; there are {', '.join(COMMANDS)}")
+    run(name, arguments, prog=f"slr-probing {name}")
+
+
+def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> None:
+    """Parse the command line into options and hand them to the command.
+
+    Bad input is a ValueError (with a message of one line) or an OSError: it ends the program
+    with that line and exit code 2. Anything else is a bug, and shows its traceback; with
+    SLR_TRACEBACK=1 in the environment everything does.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    prog = prog or Path(sys.argv[0]).name
+    command = find(name)
+    if isinstance(command, dict):  # of several studies: the first word says which
+        if not arguments or arguments[0] not in HELP and arguments[0].startswith("-"):
+            arguments = ["all", *arguments]
+        word, *arguments = arguments
+        if word in HELP:
+            listed = {key: first_line(each) for key, each in command.items()}
+            print(choices(prog, "STUDY", listed))
+            return
+        if word not in command:
+            fail(f"no study {word!r}; there are {', '.join(command)}")
+        command, prog = command[word], f"{prog} {word}"
+    options = parse(command.options, command.about, arguments, prog)
+    try:
+        command.main(options)
+    except (ValueError, OSError) as error:
+        if os.environ.get("SLR_TRACEBACK"):
+            raise
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail("interrupted; nothing was left half-written", code=130)
+
+
+def find(name: str) -> Any:
+    """The command of a name: a Command, or a dictionary of them by study."""
+    module = importlib.import_module(COMMANDS[name][0])
+    if hasattr(module, "COMMANDS"):
+        return module.COMMANDS
+    if hasattr(module, "main"):
+        return Command(module.Options, module.main, module.__doc__ or "")
+    return study_command(module.STUDY, module.__doc__ or "")
+
+
+def study_command(study: Any, about: str) -> Command:
+    from studies.making import make
+
+    return Command(study.options, lambda options: make(study, options), about)
+
+
+def first_line(command: Any) -> str:
+    about = command["all"].about if isinstance(command, dict) else command.about
+    return str(about).strip().splitlines()[0]
+
+
+def choices(prog: str, what: str, listed: dict[str, str]) -> str:
+    """The help of a command that has commands."""
+    width = max(map(len, listed)) + 2
+    lines = [f"usage: {prog} {what} [options]", "", f"{prog} {what} --help shows the options.", ""]
+    return "\n".join(lines + [f"  {name:{width}}{about}" for name, about in listed.items()])
+
+
+def parse(options: type[Options], about: str, arguments: Sequence[str], prog: str) -> Options:
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                options,
+                prog=prog,
+                description=about,
+                args=arguments,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as stop:
+        if not stop.code:  # --help
+            raise
+        fail(_one_line(complaint.getvalue()) + " (--help shows the options)")
+
+
+def _one_line(box: str) -> str:
+    """The message in tyro's box, whose first line is a title and whose end is advice."""
+    lines = [line.strip("│ ").strip() for line in box.splitlines()[1:]]
+    advice = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
+    return " ".join(lines[:advice])
+
+
+def fail(message: str, code: int = 2) -> NoReturn:
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    raise SystemExit(code)

@@ -1,0 +1,55 @@
+"""Making a study: run it, write its folder whole, say where it is. Or find that it is there."""
+
+import functools
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from studies.results import SETTINGS, check_output, is_current, result_folder
+from studies.settings import settings_of
+from studies.study import Options, Result, Study
+from studies.workers import in_parallel
+
+
+def make(study: Study, options: Options) -> Path:
+    """The result of a study, as asked for by a person: nothing is replaced without --overwrite."""
+    folder, settings = study.output_of(options), settings_of(study, options)
+    if not options.overwrite and is_current(folder, settings):
+        print(f"unchanged: {folder}")
+        return folder
+    if not options.overwrite and (folder / SETTINGS).exists():
+        raise FileExistsError(f"{folder} was made with other settings; add --overwrite")
+    check_output(folder, overwrite=options.overwrite)
+    result = study.run(options)
+    if result is not None:
+        with result_folder(folder, settings, overwrite=options.overwrite) as partial:
+            write(result, partial)
+        if result.scratch:
+            shutil.rmtree(result.scratch, ignore_errors=True)
+        print("\n".join([*result.lines, f"written to {folder}"]), flush=True)
+    return folder
+
+
+def write(result: Result, folder: Path) -> None:
+    for stem, table in result.tables.items():
+        table.to_parquet(folder / f"{stem}.parquet", index=False)
+    for stem, figure in result.figures.items():
+        figure.savefig(folder / f"{stem}.png")
+        figure.savefig(folder / f"{stem}.pdf")
+    if result.write:
+        result.write(folder)
+
+
+def ensure(study: Study, options: Options) -> Path:
+    """The result of a study, as needed by another: made unless it is there, whole and current."""
+    folder = study.output_of(options)
+    if is_current(folder, settings_of(study, options)):
+        print(f"unchanged: {folder}")
+        return folder
+    return make(study, replace(options, overwrite=True))
+
+
+def ensure_all(study: Study, options: Sequence[Options]) -> None:
+    """Each as ``ensure`` does, as many at a time as there are cores."""
+    in_parallel(functools.partial(ensure, study), options, study.name)

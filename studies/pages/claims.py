@@ -1,0 +1,40 @@
+"""The claims of all studies: what the paper says, what is required, what our results show.
+
+Every number is read from the files under results/, none is typed in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from studies.catalogue import STUDIES
+from studies.results import is_whole
+from studies.study import Claim, Study
+
+
+def read_claims(results: Path, studies: Sequence[Study] = STUDIES) -> list[Claim]:
+    """The claims of those studies whose results are there, whole."""
+    there = [study for study in studies if is_whole(results / study.folder)]
+    return [claim for study in there for claim in study.judged(results)]
+
+
+def as_rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    return [asdict(claim) for claim in claims]
+
+
+def as_text(claims: Sequence[Claim]) -> str:
+    lines = [
+        f"{'pass' if claim.passed else 'MISS'}  {claim.claim}: {measured(claim)}; "
+        f"required: {claim.required}{'; paper: ' + claim.paper if claim.paper else ''}"
+        for claim in claims
+    ]
+    return "\n".join([*lines, summary(claims)])
+
+
+def summary(claims: Sequence[Claim]) -> str:
+    return f"{sum(claim.passed for claim in claims)} of {len(claims)} claims pass"
+
+
+def measured(claim: Claim) -> str:
+    return f"{claim.measured} {claim.interval}".strip()

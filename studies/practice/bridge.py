@@ -1,0 +1,408 @@
+"""The bridge: k* and v* inside the Transformer, next to the idealised model, with causal tests.
+
+Directions in the weights of every head beside those of linear probes; the paper's predictor on real
+states; theory beside practice at the start and end of training and in between; and what happens
+when directions are erased, reflected or steered. Makes the models that are not there yet, in the
+folder `models` beside its own.
+"""
+
+import functools
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from studies.making import ensure_all
+from studies.numbers import interval, spread
+from studies.practice import transformer
+from studies.settings import settings_of
+from studies.study import Claim, Drawing, Result, Said, Study, Tables
+from studies.study import Options as StudyOptions
+from studies.workers import in_parallel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SPLITS = ("test", "ood_structure")  # new adjectives are unknown to models from scratch
+QUANTITIES = {  # column: what it is called in tables and figures
+    "kappa": "alignment of k, |kappa|",
+    "nu": "alignment of v, |nu|",
+    "rho": "|rho| = |k . v|",
+    "distance_to_manifold": "distance to the manifold",
+    "attention_mass": "attention on the informative token",
+    "relative_error": "error, from 1 (knows nothing) to 0 (best possible)",
+}
+LEARNED = 0.9  # of an alignment, in theory and practice: the order of learning goes by it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    output: Path = Path("results/bridge")
+    """Folder for tables and figures."""
+    seeds: int = 5
+    """Training seeds of the 1-layer model, 0, 1, ...; the 2-layer model has two at most."""
+    sentences: int = 480
+    """How many of the training split the directions come from, and of the others at most."""
+    minilm: bool = True
+    """Leave out MiniLM."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model that is looked into: one of ours, from its folder, or MiniLM."""
+
+    kind: str  # tiny, small or minilm
+    seed: int = 0
+    folder: Path | None = None
+
+
+def transformers(options: Options) -> list[transformer.Options]:
+    folder = options.output.parent / "models"
+    small = [
+        transformer.Options(preset="small", seed=seed, output=folder / f"small-{seed}")
+        for seed in range(min(2, options.seeds))
+    ]
+    return [*transformer.tiny_models(folder, options.seeds).values(), *small]
+
+
+def inputs(options: Options) -> list[dict[str, Any]]:
+    return [settings_of(transformer.STUDY, each) for each in transformers(options)]
+
+
+def run(options: Options) -> Result:
+    if options.seeds < 1 or options.sentences < 48:
+        raise ValueError("--seeds must be at least 1 and --sentences at least 48")
+    ensure_all(transformer.STUDY, transformers(options))
+
+    import pandas as pd
+
+    from studies.practice.bridge_figures import plot_causal, plot_learning
+
+    tables = practice(options)
+    tables["theory"] = theory_curves()
+    both = {"Transformer": (tables["learning"], "seed"), "theory (PGD)": (tables["theory"], "run")}
+    for key, summary in (("theory_practice", start_and_end), ("order", order_of_learning)):
+        parts = [summary(table, by).assign(model=name) for name, (table, by) in both.items()]
+        tables[key] = pd.concat(parts)
+    figures = {
+        "learning": plot_learning(tables["learning"], tables["theory"]),
+        "causal": plot_causal(tables["causal"]),
+    }
+    return Result(tables, figures, lines_of(tables))
+
+
+# ---- practice
+
+
+def practice(options: Options) -> "dict[str, pd.DataFrame]":
+    """Everything measured on Transformers: directions, idealised, learning and causal."""
+    import pandas as pd
+
+    # Small ones side by side, each on one core; then MiniLM, whose matrices keep all of them busy.
+    look = functools.partial(look_into, options.sentences)
+    ours = [Subject(each.preset, each.seed, each.output) for each in transformers(options)]
+    parts = in_parallel(look, ours, "looking into models")
+    parts += [look(Subject("minilm"))] if options.minilm else []
+    names = {key for tables in parts for key in tables}
+    return {
+        key: pd.concat([tables[key] for tables in parts if key in tables], ignore_index=True)
+        for key in sorted(names)
+    }
+
+
+def look_into(sentences: int, subject: Subject) -> "dict[str, pd.DataFrame]":
+    from probing.models.pretrained import load_model
+    from probing.models.training import one_thread
+
+    with one_thread() if subject.folder else nullcontext():
+        name = str(subject.folder or subject.kind)
+        model, tokenizer = load_model(name, classifier=subject.folder is not None)
+        tables = tables_of(model, tokenizer, sentences, subject)
+    of = {"model": subject.kind, "seed": subject.seed}
+    return {key: table.assign(**of) for key, table in tables.items()}
+
+
+def tables_of(
+    model: Any, tokenizer: Any, sentences: int, subject: Subject
+) -> "dict[str, pd.DataFrame]":
+    import pandas as pd
+
+    from data_gen import build_dataset
+    from probing.circuits.causal import Bench, causal_table
+    from probing.circuits.directions import directions_table, mean_readout
+    from probing.circuits.idealised import idealised_table
+    from probing.circuits.learning import learning_curve
+    from probing.models.pretrained import untrained_like
+    from probing.sentences import draw_by_word
+    from probing.states.batch import prepare, run_batch
+
+    # MiniLM has a thousand times the weights: a quarter of the sentences, some of its layers, and
+    # the test split, which is enough to see where an edit comes too late.
+    few = subject.kind == "minilm"
+    dataset = build_dataset()
+    n = sentences // 4 if few else sentences
+    batches = {
+        name: prepare(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
+        for name in ("train", *SPLITS)
+    }
+    train, untrained = batches["train"], untrained_like(model, subject.seed)
+    readout = mean_readout(model, train) if few else None
+    control = mean_readout(untrained, train) if few else None
+    tables = {
+        "directions": pd.concat(
+            [
+                directions_table(model, train, readout=readout).assign(trained=True),
+                directions_table(untrained, train, readout=control).assign(trained=False),
+            ]
+        )
+    }
+    less: dict[str, Any] = {}
+    if few:
+        less = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
+    tables["causal"] = pd.concat(
+        causal_table(Bench(model, train, batches[split], readout), **less).assign(split=split)
+        for split in (SPLITS[:1] if few else SPLITS)
+    )
+    if subject.kind == "tiny":
+        assert subject.folder is not None
+        runs = {name: (run_batch(model, batch), batch) for name, batch in batches.items()}
+        tests = {name: runs[name] for name in SPLITS}
+        tables["idealised"] = idealised_table(runs["train"], tests)
+        curve = learning_curve(model, subject.folder / "snapshots", train, batches["test"])
+        curve["relative_error"] = curve["error"] / 0.5  # of guessing
+        tables["learning"] = curve
+    return tables
+
+
+# ---- theory beside it
+
+
+def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> "pd.DataFrame":
+    """One of the paper's experiments, one row per run and step, with the Transformer's columns.
+
+    relative_error is the excess risk above that of Bayes, over the same of the zero predictor;
+    aligned says whether the run ends at a global minimum.
+    """
+    import numpy as np
+
+    from slr.attentions.mass import attention_mass
+    from slr.dynamics.experiment import EXPERIMENTS, run_experiment
+    from slr.yardsticks import bayes_excess_risk, zero_excess_risk
+
+    experiment = EXPERIMENTS[name]
+    trajectory = run_experiment(experiment)
+    task = experiment.task
+    bayes = bayes_excess_risk(task, 100_000, np.random.default_rng(0)).value
+    zero = zero_excess_risk(task)
+    table = trajectory.to_frame()
+    # Early steps closer together, as in the Transformer's snapshots.
+    last = len(trajectory.step) - 1
+    kept = {round(last * (i / (n_logged - 1)) ** 1.5) for i in range(n_logged)}
+    table = table[table["step"].isin(trajectory.step[sorted(kept)])].reset_index(drop=True)
+    table["attention_mass"] = attention_mass(
+        task, table["kappa"].to_numpy(), table["lam"].to_numpy()
+    )
+    table["relative_error"] = (table["excess_risk"] - bayes) / (zero - bayes)
+    return table.assign(aligned=table["run"].map(trajectory.outcomes()["aligned"]))
+
+
+def start_and_end(curves: "pd.DataFrame", by: str) -> "pd.DataFrame":
+    """Each quantity at the first and the last step: median and 95% range over ``by``."""
+    import numpy as np
+    import pandas as pd
+
+    rows = []
+    ends = {"start": curves["step"].min(), "end": curves["step"].max()}
+    for when, step in ends.items():
+        part = curves[curves["step"] == step]
+        for column in QUANTITIES:
+            values = part[column].abs()
+            low, high = (float(x) for x in np.quantile(values, [0.025, 0.975]))
+            row = {"quantity": column, "when": when, "median": float(values.median())}
+            rows.append(row | {"low": low, "high": high, "n": part[by].nunique()})
+    return pd.DataFrame(rows)
+
+
+def order_of_learning(curves: "pd.DataFrame", by: str) -> "pd.DataFrame":
+    """For each seed or run: the share of the training after which v, and k, stay aligned."""
+    import pandas as pd
+
+    from probing.circuits.learning import first_above
+
+    rows = []
+    for key, part in curves.groupby(by):
+        last = part["step"].max()
+        k, v = (first_above(part, name, LEARNED) / last for name in ("kappa", "nu"))
+        rows.append({by: key, "k": k, "v": v})
+    return pd.DataFrame(rows)
+
+
+# ---- what it says
+
+
+def strongest_heads(directions: "pd.DataFrame") -> Any:
+    """Absolute cosines (a direction has no sign) of each model's head with most attention on the
+    informative word, grouped over training seeds.
+    """
+    heads = directions.sort_values("attention_mass").groupby(["model", "trained", "seed"]).last()
+    return heads.abs().groupby(["model", "trained"])
+
+
+def first_layer_effects(causal: "pd.DataFrame") -> Any:
+    """Edits of the embeddings' output in the 1-layer model, test split, at one dose of steering."""
+    rows = causal.query("model == 'tiny' and split == 'test' and layer == 0")
+    rows = rows[rows["dose"].isna() | (rows["dose"] == 1.0)]
+    return rows.groupby(["test", "edit", "site"], sort=False)
+
+
+def beside(table: "pd.DataFrame") -> "pd.DataFrame":
+    texts = [interval(*row) for row in table[["median", "low", "high"]].to_numpy()]
+    table = table.assign(text=texts, quantity=table["quantity"].map(QUANTITIES))
+    wide = table.pivot_table(
+        index="quantity", columns=["model", "when"], values="text", aggfunc="first", sort=False
+    )
+    wide.columns = [f"{model}, {when}" for model, when in wide.columns]
+    return wide
+
+
+def lines_of(tables: "dict[str, pd.DataFrame]") -> list[str]:
+    columns = ["kappa", "nu", "kappa_null_95", "nu_null_95", "attention_mass"]
+    ideal = tables["idealised"].query("split == 'test'").groupby(["gate", "source"])
+    effects = first_layer_effects(tables["causal"])[["accuracy", "flips", "attention_mass"]]
+    return [
+        "|cosines| of weights and probes, of the head with most attention (mean over seeds)",
+        strongest_heads(tables["directions"])[columns].mean().round(3).to_string(),
+        "the paper's predictor on the embeddings of the 1-layer model, test split",
+        ideal[["accuracy", "attention_mass"]].mean().round(3).to_string(),
+        "theory beside practice: median [95% range]",
+        beside(tables["theory_practice"]).to_string(),
+        "share of the training after which v and k stay aligned (median)",
+        tables["order"].groupby("model")[["v", "k"]].median().round(3).to_string(),
+        "causal tests on the 1-layer model, test split, embeddings (mean over seeds)",
+        effects.mean().round(3).to_string(),
+    ]
+
+
+def at_least(values: "pd.Series", claim: str, least: float, paper: str = "") -> Claim:
+    return _over_seeds(values, claim, f"at least {least:g}", values.min() >= least, paper)
+
+
+def at_most(values: "pd.Series", claim: str, most: float) -> Claim:
+    return _over_seeds(values, claim, f"at most {most:g}", values.max() <= most)
+
+
+def _over_seeds(
+    values: "pd.Series", claim: str, required: str, passed: bool, paper: str = ""
+) -> Claim:
+    return Claim(
+        claim=claim,
+        paper=paper,
+        required=required,
+        measured=f"{values.mean():.3f}",
+        interval=f"[{values.min():.3f}, {values.max():.3f}] over {len(values)} seeds",
+        passed=bool(passed),
+    )
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    directions = tables["directions"].query("model == 'tiny' and trained")
+    for name, least, k in (("kappa", 0.7, "k"), ("nu", 0.85, "v")):
+        null = directions[f"{name}_null_95"].mean()
+        text = f"cosine of {k} in the weights and {k}_hat (random: {null:.2f})"
+        yield at_least(directions[name], text, least, paper=f"training finds {k}*")
+    ideal = tables["idealised"].query("split == 'test'")
+    ideal = ideal.query("gate == 'one-sided' and source == 'fitted'")
+    text = "accuracy of the paper's predictor (one-sided) on real states"
+    yield at_least(ideal["accuracy"], text, 0.99)
+    yield at_least(ideal["attention_mass"], "... its attention on the informative word", 0.95)
+    effects = first_layer_effects(tables["causal"])
+    for edit in ("mean difference", "LEACE"):
+        erased, elsewhere = (
+            effects.get_group(("erase value", edit, site))["accuracy"]
+            for site in ("informative", "distractor")
+        )
+        yield at_most(erased, f"accuracy, value erased ({edit})", 0.6)
+        yield at_least(elsewhere, f"... the same at the distractor ({edit})", 0.98)
+    random = effects.get_group(("erase value", "random", "informative"))["accuracy"]
+    yield at_least(random, "... a random direction instead", 0.98)
+    turned, nothing = (
+        effects.get_group(("reflect", edit, "informative"))["flips"] for edit in ("v_hat", "random")
+    )
+    yield at_least(turned, "predictions turned by reflection along v_hat", 0.95)
+    yield at_most(nothing, "... along a random direction", 0.05)
+    for model, row in tables["order"].groupby("model")[["v", "k"]].median().iterrows():
+        yield Claim(
+            claim=f"{model}: share of training after which v, and k, stay aligned",
+            required="v before k",
+            measured=f"v {row['v']:.3f}, k {row['k']:.3f}",
+            passed=bool(row["v"] < row["k"]),
+        )
+
+
+def says(tables: Tables) -> Said:
+    import pandas as pd
+
+    heads = strongest_heads(tables["directions"])
+    names = {"kappa": "cos(key, k_hat)", "nu": "cos(value, v_hat)", "rho": "cos(key, value)"}
+    cosines = pd.DataFrame({label: heads[name].agg(spread) for name, label in names.items()})
+    null = heads[["kappa_null_95", "nu_null_95"]].mean().max(axis=1)
+    cosines["random, 95%"] = null.map("{:.2f}".format)
+    tests = first_layer_effects(tables["causal"])
+    columns = {
+        "accuracy": "accuracy",
+        "flips": "changed predictions",
+        "attention_mass": "attention on the informative word",
+    }
+    effects = pd.DataFrame({label: tests[name].agg(spread) for name, label in columns.items()})
+    ideal = tables["idealised"].query("split == 'test'").groupby(["gate", "source"])
+    predictor = ideal[["accuracy", "attention_mass"]].mean().map("{:.3f}".format)
+    return [
+        "Absolute cosines between directions in the weights (of the head with most attention on "
+        "the informative word) and those of linear probes on the states it reads: mean (range) "
+        "over training seeds.",
+        cosines,
+        "Edits of the embeddings' output in the 1-layer model, test split (steering by one "
+        "distance between the labels): mean (range) over training seeds.",
+        effects,
+        "The paper's predictor on the states that the 1-layer model reads, with other gates, and k "
+        "and v fitted to labels or taken from the probes: mean over training seeds, test split.",
+        predictor.rename(columns=columns),
+        "Theory beside practice, at the start and at the end of training: median and the range "
+        "that holds 95% of the runs (of five seeds: nearly all).",
+        beside(tables["theory_practice"]),
+    ]
+
+
+STUDY = Study(
+    name="bridge",
+    title="k* and v* inside the Transformer",
+    folder="bridge",
+    command="python scripts/bridge.py",
+    options=Options,
+    run=run,
+    inputs=inputs,
+    claims=claims,
+    says=says,
+    drawings=(
+        Drawing(
+            "learning",
+            "Four rows of curves by training step, a Transformer on the left and single-location "
+            "PGD on the right.",
+            "Learning, practice beside theory. Alignment, attention on the informative token, "
+            "relative error and distance to the invariant manifold during training: a one-layer "
+            "Transformer (left) and projected gradient descent on single-location regression "
+            "(right).",
+        ),
+        Drawing(
+            "causal",
+            "Four panels: accuracy after erasing the value; accuracy and attention after erasing "
+            "the location; changed predictions by dose of steering; changed predictions by layer.",
+            "Causal tests. Erase, steer or reflect, and see what the one-layer Transformer then "
+            "says on the test split: (a) what tells the labels apart is erased, (b) what marks the "
+            "informative token; (c) the informative token is steered or reflected, along v_hat and "
+            "along random directions; (d) after which layer an edit is too late, also in deeper "
+            "models.",
+        ),
+    ),
+)

@@ -1,0 +1,170 @@
+"""Figures of the bridge: learning in practice beside theory, and the causal tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, journal_style
+
+ALIGNMENTS = {"nu": ("$v$", ORANGE), "kappa": ("$k$", BLUE)}
+EDITS = {  # colour of each edit
+    "mean difference": BLUE,
+    "LEACE": GREEN,
+    "probe direction": ORANGE,
+    "standardised probe": PURPLE,
+    "random": GREY,
+}
+
+
+def plot_learning(practice: pd.DataFrame, theory: pd.DataFrame) -> Figure:
+    """The same four quantities during training: a Transformer left, single-location PGD right.
+
+    Runs that end swapped (k along v*, see docs/theory.md) are counted in the title, not drawn.
+    """
+    runs = theory["run"].nunique()
+    aligned = theory[theory["aligned"]]
+    seeds = practice["seed"].nunique()
+    with journal_style():
+        figure = Figure(figsize=(8.6, 7.4), layout="constrained")
+        axes: Any = figure.subplots(4, 2, sharey="row", sharex="col")
+        sides = [
+            (practice, f"1-layer Transformer ({seeds} {'seed' if seeds == 1 else 'seeds'})"),
+            (
+                aligned,
+                f"single-location PGD ({aligned['run'].nunique()} of {runs} runs: those that align)",
+            ),
+        ]
+        for column, (table, title) in enumerate(sides):
+            axes[0, column].set_title(title)
+            for name, (label, colour) in ALIGNMENTS.items():
+                _band(axes[0, column], table, name, colour, label)
+            _band(axes[1, column], table, "attention_mass", GREEN, None)
+            _band(axes[2, column], table, "relative_error", RED, None)
+            _band(axes[3, column], table, "distance_to_manifold", BLACK, None)
+            axes[3, column].set_xlabel("training step")
+        labels = (
+            "alignment with\n$\\hat k,\\ \\hat v$ ($k^*, v^*$)",
+            "attention on the\ninformative token",
+            "error relative to\nknowing nothing",
+            "distance to the\ninvariant manifold",
+        )
+        for row, label in enumerate(labels):
+            axes[row, 0].set_ylabel(label)
+            axes[row, 0].set_ylim(-0.03, 1.09)
+        axes[0, 0].legend(loc="lower right")
+        first = aligned[aligned["step"] == 0]["relative_error"].median()
+        if first > 1.1:
+            axes[2, 1].annotate(f"begins at {first:.0f}", (0.05, 0.85), xycoords="axes fraction")
+        axes[3, 1].xaxis.set_major_locator(MaxNLocator(4))
+        return figure
+
+
+def _band(ax: Axes, table: pd.DataFrame, column: str, colour: str, label: str | None) -> None:
+    """Median over repetitions and the band that holds 95% of them."""
+    groups = table[column].abs().groupby(table["step"])
+    steps = np.array(sorted(table["step"].unique()))
+    low, middle, high = (groups.quantile(q).to_numpy() for q in (0.025, 0.5, 0.975))
+    ax.fill_between(steps, low, high, color=colour, alpha=0.25, lw=0)
+    ax.plot(steps, middle, color=colour, label=label)
+
+
+def plot_causal(table: pd.DataFrame) -> Figure:
+    """Erasure by site, location erased, reflection and steering, of the 1-layer model, on test.
+
+    ``table``: rows of causal_table for several seeds, with columns model, seed and split.
+    """
+    part = table[(table["model"] == "tiny") & (table["split"] == "test")]
+    with journal_style():
+        figure = Figure(figsize=(9.6, 5.8), layout="constrained")
+        axes: Any = figure.subplots(2, 2)
+        sites = [
+            ("erase value", "informative", 0, "informative\ntoken"),
+            ("erase value", "distractor", 0, "distractor"),
+            ("erase value", "cls", 1, "[CLS], after\nthe layer"),
+        ]
+        ax = axes[0, 0]
+        ax.set_title("(a) erase what tells the labels apart", loc="left")
+        _grouped(ax, part, sites, "accuracy")
+        ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=7)
+        ax = axes[0, 1]
+        ax.set_title("(b) erase what marks the informative token", loc="left")
+        where = [("erase location", "all words", 0, "accuracy")]
+        _grouped(ax, part, where, "accuracy")
+        where = [("erase location", "all words", 0, "attention mass")]
+        _grouped(ax, part, where, "attention_mass", first=1)
+        ax.set_xticks([0, 1], ["accuracy", "attention on the\ninformative token"])
+        ax.set(ylabel="accuracy, attention")
+        _draw_doses(axes[1, 0], part)
+        _draw_heads(axes[1, 1], table)
+        return figure
+
+
+def _grouped(ax: Axes, table: pd.DataFrame, places: Any, column: str, first: int = 0) -> None:
+    """Bars by edit at each place: mean over seeds, marks at the seeds' range."""
+    width = 0.8 / len(EDITS)
+    for place, (test, site, layer, _) in enumerate(places, first):
+        rows = table[(table["test"] == test) & (table["site"] == site) & (table["layer"] == layer)]
+        for i, (edit, colour) in enumerate(EDITS.items()):
+            values = rows[rows["edit"] == edit][column]
+            x = place + (i - (len(EDITS) - 1) / 2) * width
+            if not len(values):  # not zero: not tried
+                ax.text(x, 0.02, "not tried", rotation=90, ha="center", fontsize=6, color=GREY)
+            else:
+                label = edit if place == 0 else None
+                ax.bar(x, values.mean(), width * 0.9, color=colour, label=label)
+                ends = [[values.mean() - values.min()], [values.max() - values.mean()]]
+                ax.errorbar(x, values.mean(), ends, fmt="none", ecolor=BLACK, elinewidth=0.8)
+    ax.set_xticks(range(first, first + len(places)), [label for *_, label in places])
+    ax.set(ylim=(0, 1.05), ylabel=column.replace("_", " "))
+    ax.grid(visible=False, axis="x")
+
+
+def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
+    ax.set_title("(c) steer and reflect the informative token", loc="left")
+    for edit, colour, name in (
+        ("v_hat", ORANGE, "along $\\hat v$"),
+        ("random", GREY, "along random directions"),
+    ):
+        rows = part[(part["edit"] == edit) & (part["layer"] == 0)]
+        steered = rows[rows["test"] == "steer"].groupby("dose")["flips"]
+        mean, low, high = steered.mean(), steered.min(), steered.max()
+        ax.fill_between(mean.index, low, high, color=colour, alpha=0.25, lw=0)
+        ax.plot(mean.index, mean, "o-", color=colour, ms=4, label=f"steer {name}")
+        flips = rows[rows["test"] == "reflect"]["flips"].mean()
+        ax.plot([2.3], [flips], "D", color=colour, ms=6, label=f"reflect {name}", clip_on=False)
+    ax.set(
+        xlabel="steered by (distances between the labels)", ylabel="changed predictions",
+        ylim=(-0.03, 1.05), xlim=(-0.1, 2.45),
+    )  # fmt: skip
+    ax.legend(loc="center left", bbox_to_anchor=(0.4, 0.62), fontsize=7)
+
+
+def _draw_heads(ax: Axes, table: pd.DataFrame) -> None:
+    """By layer of the 2-layer model: does an edit at the informative token still matter?"""
+    ax.set_title("(d) after which layer is it too late?", loc="left")
+    for model, colour, label in (
+        ("tiny", BLUE, "1 layer, from scratch"),
+        ("small", ORANGE, "2 layers, from scratch"),
+        ("minilm", GREEN, "MiniLM, probe on its last layer"),
+    ):
+        rows = table[(table["model"] == model) & (table["split"] == "test")]
+        rows = rows[(rows["test"] == "reflect") & (rows["edit"] == "v_hat")]
+        if len(rows):
+            flips = rows.groupby("layer")["flips"]
+            ax.plot(flips.mean().index, flips.mean(), "o-", color=colour, label=label, ms=4)
+            ax.fill_between(
+                flips.mean().index, flips.min(), flips.max(), color=colour, alpha=0.2, lw=0
+            )
+    ax.set(
+        xlabel="layer whose output is reflected (0: embeddings)", ylabel="changed predictions",
+        ylim=(-0.03, 1.05),
+    )  # fmt: skip
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.legend(fontsize=7)

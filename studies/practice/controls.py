@@ -1,0 +1,147 @@
+"""Controls for the probes of a model: does it know, or does the probe learn?
+
+For every layer the value probe (informative token), the paper's probe ([CLS]) and the location
+probe, each beside control tasks (Hewitt and Liang: selectivity), shuffled labels, random
+directions and an untrained model, with the length of the labels in an online code (Voita and
+Titov), in a random order and adjective by adjective.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from studies.numbers import number
+from studies.practice.subject import Subject
+from studies.study import Claim, Result, Said, Study, Tables
+from studies.study import Options as StudyOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Probe = Literal["value", "cls", "location"]
+TOKEN_SENTENCES = 150  # of which every token is kept, for the location
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, Subject):
+    probes: tuple[Probe, ...] = ("value", "cls", "location")
+    """Which probes."""
+    layers: tuple[int, ...] = ()
+    """Only these layers (0 is the embeddings); all by default."""
+    max_rows: int = 2000
+    """At most this many training sentences to fit, drawn at random; a quarter of it to score."""
+    draws: int = 3
+    """Draws of control labels and of shuffled ones."""
+    jobs: int = os.cpu_count() or 1
+    """Processes that share the fits; results do not depend on it."""
+    output: Path = Path("results/controls")
+    """Folder for the table."""
+
+
+def run(options: Options) -> Result:
+    if options.max_rows < 100 or options.jobs < 1 or options.draws < 1:
+        raise ValueError("--max-rows must be at least 100, --jobs and --draws at least 1")
+    options.check_seed()
+
+    import pandas as pd
+
+    from data_gen import read_data
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.probes.controls import by_layer, control_splits
+
+    start = time.perf_counter()
+    model, tokenizer = load_model(options.model)
+    n_layers = model.config.num_hidden_layers
+    if any(not 0 <= layer <= n_layers for layer in options.layers):
+        raise ValueError(f"--layers must lie between 0 and {n_layers} for {options.model}")
+    dataset = control_splits(read_data(options.data), max_rows=options.max_rows)
+    models = {"trained": model, "untrained": untrained_like(model, options.seed)}
+    tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
+    table = pd.concat(tables, ignore_index=True)
+    lines = [
+        f"{options.model}: accuracy on held-out training sentences; compression of labels",
+        by_layer(table).round(2).to_string(),
+        f"{time.perf_counter() - start:.0f} s with {options.jobs} processes",
+    ]
+    return Result({"controls": table}, {}, lines)
+
+
+def controlled(
+    options: Options, name: str, model: Any, tokenizer: Any, dataset: Any
+) -> "pd.DataFrame":
+    from tqdm import tqdm
+
+    from probing.probes.by_layer import read_splits
+    from probing.probes.controls import Effort, control_table
+
+    with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
+        states = read_splits(
+            model,
+            tokenizer,
+            dataset,
+            probes=options.probes,
+            max_token_sentences=TOKEN_SENTENCES,
+            progress=lambda _: bar.update(),
+        )
+    with tqdm(desc=f"{name}: controls", unit="layer", disable=None) as bar:
+
+        def progress(done: int, of: int) -> None:
+            bar.total = of
+            bar.update()
+
+        table = control_table(
+            states,
+            probes=options.probes,
+            layers=options.layers or None,
+            effort=Effort(n_draws=options.draws),
+            seed=options.seed,
+            n_jobs=options.jobs,
+            progress=progress,
+        )
+    return table.assign(model=name)
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    rows = tables["controls"].query("model == 'trained' and probe == 'value'")
+    label, control = (rows[rows["task"] == task] for task in ("label", "control task"))
+    best = label.sort_values("selectivity").iloc[-1]
+    other = control.set_index("layer").loc[best["layer"]]
+    yield Claim(
+        claim="value probe of the 1-layer Transformer: accuracy less that of control tasks "
+        f"({best['accuracy']:.3f} less {other['accuracy']:.3f})",
+        required="more than twice the spread of the control tasks",
+        measured=f"{best['selectivity']:.3f}",
+        interval=f"(spread {other['spread']:.3f})",
+        passed=bool(best["selectivity"] > 2 * other["spread"]),
+    )
+
+
+def says(tables: Tables) -> Said:
+    table = tables["controls"]
+    keys = ["model", "probe", "layer"]
+    wide = table.pivot_table(index=keys, columns="task", values="accuracy", sort=False)
+    labels = table[table["task"] == "label"].set_index(keys)
+    shown = wide.map(number)
+    shown["selectivity"] = labels["selectivity"].map(number)
+    shown["compression of labels"] = labels["compression"].map("{:.1f}".format)
+    return [
+        "Probes of the 1-layer Transformer (training seed 0): accuracy on held-out training "
+        "sentences, beside the same probe's on control tasks, shuffled labels and along random "
+        "directions. Selectivity is the first less the second; compression that of an online code.",
+        shown,
+    ]
+
+
+STUDY = Study(
+    name="controls",
+    title="Controls of the probes",
+    folder="controls",
+    command="python scripts/controls.py --model results/models/tiny-0",
+    options=Options,
+    run=run,
+    claims=claims,
+    says=says,
+)

@@ -1,0 +1,105 @@
+"""Write the synthetic sentiment dataset, or one of your own grammar, to disk.
+
+The folder holds the splits, a manifest, a dataset card for the Hugging Face tools, the spec it
+was made from and a word-level tokenizer of its training split.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from studies.results import read_json, write_json
+from studies.study import Options as StudyOptions
+from studies.study import Result, Said, Study, Tables
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    output: Path
+    """Folder to write; an existing one is refused without --overwrite."""
+    spec: str = "sentiment"
+    """sentiment, sentiment-as-released, restaurant, or the path of your own TOML spec."""
+    extended: bool = False
+    """Add the one-factor splits (ood_greeting, ood_position, ...)."""
+    format: Literal["parquet", "jsonl", "arrow"] = "parquet"
+    """parquet and jsonl: for load_dataset; arrow: for load_from_disk."""
+    max_rows: int = 2_000_000
+    """Refuse a larger dataset than this: it is held in memory while it is written."""
+
+
+def run(options: Options) -> Result:
+    from data_gen.dataset import build_dataset, chosen_splits
+    from data_gen.spec import read_spec
+
+    spec = read_spec(options.spec)
+    limits = {"extended": options.extended, "max_rows": options.max_rows}
+    chosen_splits(spec, **limits)  # fail before the slow imports
+
+    from data_gen.manifest import build_manifest, dataset_card, manifest_table
+    from data_gen.tokenizer import build_tokenizer, unknown_shares
+
+    dataset = build_dataset(spec, **limits)
+    tokenizer = build_tokenizer(dataset["train"]["text"][:])
+    manifest = build_manifest(spec, dataset, unknown_shares(tokenizer, dataset))
+
+    def write(folder: Path) -> None:
+        data_files = write_splits(dataset, folder, options.format)
+        write_json(folder / "manifest.json", manifest)
+        (folder / "spec.toml").write_text(spec.text, encoding="utf-8")
+        card = dataset_card(spec, manifest, data_files)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+        tokenizer.save_pretrained(folder / "tokenizer")
+
+    return Result({}, {}, [manifest_table(manifest)], write)
+
+
+def write_splits(dataset: "DatasetDict", folder: Path, format: str) -> dict[str, str] | None:
+    """Write the data; returns the file of each split, or None for save_to_disk's own layout."""
+    from datasets import disable_progress_bars
+    from tqdm import tqdm
+
+    from data_gen.manifest import json_lines
+
+    disable_progress_bars()  # theirs is one bar per file
+    if format == "arrow":
+        dataset.save_to_disk(folder)
+        return None
+    (folder / "data").mkdir()
+    # Named as on the hub: load_dataset("parquet", data_dir=...) finds the splits by it.
+    files = {name: f"data/{name}-00000-of-00001.{format}" for name in dataset}
+    for name, split in tqdm(dataset.items(), desc="writing", unit="split", disable=None):
+        if format == "parquet":
+            split.to_parquet(folder / files[name])
+        else:
+            (folder / files[name]).write_text("".join(json_lines(split)), encoding="utf-8")
+    return files
+
+
+def says(tables: Tables) -> Said:
+    import pandas as pd
+
+    splits = read_json(tables.folder / "manifest.json")["splits"]
+    rows = {
+        name: {
+            "sentences": split["rows"],
+            "different ones": split["distinct"],
+            "share of [UNK]": f"{split['unknown_share']:.2f}",
+            "what it isolates": split["isolates"],
+        }
+        for name, split in splits.items()
+    }
+    return [pd.DataFrame(rows).T.rename_axis("split")]
+
+
+STUDY = Study(
+    name="dataset",
+    title="The dataset",
+    folder="dataset",
+    command="python scripts/generate_data.py --output results/dataset --extended",
+    options=Options,
+    run=run,
+    says=says,
+)

@@ -1,0 +1,50 @@
+"""Examine a model and a dataset for faults that give numbers instead of errors.
+
+Prints one line per check: did it pass, what was measured, what does it protect from. Exit code 0
+if all pass, 1 if one fails, 2 if there is nothing to examine (no such model or data).
+"""
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from studies.practice.subject import Subject
+
+if TYPE_CHECKING:
+    from probing.doctor.checks import Finding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Subject):
+    pass
+
+
+def main(options: Options) -> None:
+    options.check_seed()
+
+    from data_gen import read_data
+    from probing.doctor.checks import DOCTOR, examine
+    from probing.doctor.subject import Patient
+    from probing.models.pretrained import load_model
+    from studies.study import progress_bar
+
+    model, tokenizer = load_model(options.model)
+    patient = Patient(model, tokenizer, read_data(options.data), seed=options.seed)
+    with progress_bar("examining", len(DOCTOR), "check") as progress:
+        findings = examine(patient, progress=lambda _: progress(1))
+    print(report(findings))
+    passed = sum(finding.passed for finding in findings)
+    print(f"{passed} of {len(findings)} checks passed: {options.model}, {options.data}")
+    if passed < len(findings):
+        raise SystemExit(1)
+
+
+def report(findings: "list[Finding]") -> str:
+    lines = [f"{'check':<21}{'':<6}{'measured':<62}protects from"]
+    for finding in findings:
+        measured = textwrap.shorten(finding.measured, 200)
+        first, *rest = textwrap.wrap(measured, 60)
+        verdict = "pass" if finding.passed else "FAIL"
+        lines.append(f"{finding.name:<21}{verdict:<6}{first:<62}{finding.protects_from}")
+        lines += [f"{'':<27}{line}" for line in rest]
+    return "\n".join(lines)

@@ -1,0 +1,182 @@
+"""Figure 1: token-wise sparsity, internal linear representations, and the plane of k_hat and v_hat.
+
+Tables in, Figure out; studies/practice/figure1.py makes the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, journal_style
+
+# The bars of the paper's Figure 1: frozen bert-base-uncased, logistic regression on [CLS], mean
+# over its 12 layers (arXiv 2410.01537).
+PUBLISHED = {
+    "train": 1.00,
+    "test": 0.95,
+    "ood_tokens": 0.64,
+    "ood_structure": 0.75,
+    "ood_structure_tokens": 0.69,
+}
+SPLIT_NAMES = {
+    "train": "train",
+    "test": "test",
+    "ood_tokens": "OOD tokens",
+    "ood_structure": "OOD structure",
+    "ood_structure_tokens": "OOD both",
+}
+
+
+class Series(NamedTuple):
+    label: str  # in tables and on pages
+    colour: str
+    short: str = ""  # in the legend, below the series that it continues
+
+
+SERIES = {  # by name in the table
+    "bert-published": Series("BERT [CLS], published", GREY),
+    "minilm-cls": Series("MiniLM [CLS]", SKY),
+    "minilm-mean": Series("MiniLM token mean", BLUE),
+    "minilm-head": Series("MiniLM, single-location head", GREEN),
+    "minilm-reader": Series("MiniLM, locate and read (layer by CV)", YELLOW),
+    "tiny": Series("1-layer Transformer, from scratch", ORANGE),
+    "tiny-corpus": Series("1-layer Transformer, with corpus vectors", RED, "… with corpus vectors"),
+    "tiny-swap": Series(
+        "1-layer Transformer, with swapped corpus (control)",
+        PURPLE,
+        "… with swapped corpus (control)",
+    ),
+}
+ROLE_STYLES = {
+    "neutral": (GREY, ".", 6),
+    "distractor": (ORANGE, "s", 14),
+    "informative": (BLUE, "o", 14),
+}
+
+
+@dataclass(frozen=True)
+class ShadedSentence:
+    words: Sequence[str]
+    roles: Sequence[str]
+    weights: Sequence[float]  # attention of [CLS] to each word
+
+
+def plot_figure1(
+    sentences: Sequence[ShadedSentence],
+    sparsity: pd.DataFrame,
+    bars: pd.DataFrame,
+    plane: pd.DataFrame,
+) -> Figure:
+    """``sparsity``: model, split, mass; ``bars``: series, split, accuracy, low, high;
+    ``plane``: k, v, role. Optional columns of bars, lowest_seed, highest_seed and seeds, mark the
+    range over training seeds.
+    """
+    with journal_style():
+        figure = Figure(figsize=(10.0, 6.6), layout="constrained")
+        halves: Any = figure.subfigures(2, 1, height_ratios=[1, 1.35])
+        top, bottom = halves
+        shaded, mass = top.subplots(1, 2, width_ratios=[2.2, 1])
+        accuracy, scatter = bottom.subplots(1, 2, width_ratios=[2.2, 1])
+        for letter, ax, title in (
+            ("a", shaded, "attention of [CLS] in the trained model"),
+            ("b", mass, "attention on the informative word"),
+            ("c", accuracy, "what can be read off, split by split"),
+            ("d", scatter, "MiniLM tokens along $\\hat k$ and $\\hat v$"),
+        ):
+            ax.set_title(f"({letter}) {title}", loc="left")
+        _draw_sentences(shaded, sentences)
+        _draw_mass(mass, sparsity)
+        _draw_bars(accuracy, bars)
+        _draw_plane(scatter, plane)
+        return figure
+
+
+def _draw_sentences(ax: Axes, sentences: Sequence[ShadedSentence]) -> None:
+    ax.set_axis_off()
+    longest = max(sum(len(word) + 1.6 for word in one.words) for one in sentences)
+    for row, sentence in enumerate(sentences):
+        x = 0.0
+        for word, role, weight in zip(
+            sentence.words, sentence.roles, sentence.weights, strict=True
+        ):
+            width = len(word) + 1.0
+            edge = {"informative": BLUE, "distractor": ORANGE}.get(role, "none")
+            box = Rectangle(
+                (x, -row - 0.36), width, 0.72, fc=(0.0, 0.45, 0.70, min(1.0, float(weight))),
+                ec=edge, lw=1.4,
+            )  # fmt: skip
+            ax.add_patch(box)
+            colour = "white" if weight > 0.55 else BLACK
+            ax.text(x + width / 2, -row, word, ha="center", va="center", fontsize=7, color=colour)
+            x += width + 0.6
+    ax.set(xlim=(-0.5, longest), ylim=(-len(sentences) - 0.3, 0.7))
+    ax.text(
+        0, -len(sentences) + 0.05, "shade: attention;  blue frame: informative word;  "
+        "orange frame: distractor", fontsize=7, va="center",
+    )  # fmt: skip
+
+
+def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
+    splits = [name for name in SPLIT_NAMES if name in set(table["split"])]
+    styles = {"trained": BLUE, "untrained": ORANGE, "uniform": GREY}
+    for i, (model, colour) in enumerate(styles.items()):
+        rows = table[table["model"] == model].set_index("split")["mass"]
+        places = np.arange(len(splits)) + (i - 1) * 0.27
+        ax.bar(places, [rows[name] for name in splits], 0.25, color=colour, label=model)
+    ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name].replace(" ", "\n") for name in splits])
+    ax.tick_params(axis="x", labelsize=7)
+    ax.set(ylim=(0, 1.02), ylabel="attention mass")
+    ax.grid(visible=False, axis="x")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7)
+
+
+def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
+    splits = list(SPLIT_NAMES)
+    series = [name for name in SERIES if name in set(table["series"])]
+    width = 0.85 / len(series)
+    for i, name in enumerate(series):
+        label, colour = SERIES[name].short or SERIES[name].label, SERIES[name].colour
+        rows = table[table["series"] == name].set_index("split")
+        values = np.array([rows["accuracy"].get(split, np.nan) for split in splits])
+        low = np.array([rows["low"].get(split, np.nan) for split in splits])
+        high = np.array([rows["high"].get(split, np.nan) for split in splits])
+        places = np.arange(len(splits)) + (i - (len(series) - 1) / 2) * width
+        hatch = "//" if name == "bert-published" else None
+        ax.bar(
+            places, values, width * 0.92, color=colour, label=label, hatch=hatch, edgecolor="white"
+        )
+        errors = np.maximum(0, [values - low, high - values])
+        ax.errorbar(places, values, errors, fmt="none", ecolor=BLACK, elinewidth=0.8)
+        if "lowest_seed" in rows and rows["seeds"].max() > 1:  # training seeds apart
+            for end in ("lowest_seed", "highest_seed"):
+                seeds = [rows[end].get(split, np.nan) for split in splits]
+                ax.plot(places, seeds, "_", color=BLACK, ms=4, mew=1.2)
+    ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
+    ax.text(-0.83, 0.505, "chance", fontsize=7, ha="left", va="bottom")
+    ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])
+    ax.set(xlim=(-0.85, len(splits) - 0.5), ylim=(0, 1.05), ylabel="accuracy")
+    ax.grid(visible=False, axis="x")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize=7)
+
+
+def _draw_plane(ax: Axes, table: pd.DataFrame) -> None:
+    for role, (colour, marker, size) in ROLE_STYLES.items():
+        rows: Any = table[table["role"] == role]
+        ax.scatter(
+            rows["k"], rows["v"], s=size, c=colour, marker=marker, alpha=0.6, lw=0, label=role,
+            rasterized=True,
+        )  # fmt: skip
+    ax.axhline(0, color=GREY, lw=0.6)
+    ax.axvline(0, color=GREY, lw=0.6)
+    ax.set(xlabel="$x^\\top \\hat k$ (where)", ylabel="$x^\\top \\hat v$ (what)")
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=7, handletextpad=0.1
+    )

@@ -1,0 +1,254 @@
+"""Probe any Hugging Face encoder or decoder: where is the word that decides, and what does it say?
+
+Fits linear probes on the hidden states of every layer (on [CLS] as in the paper, on the mean of the
+tokens, on the informative token), a location probe, both together (locate, then read) and a
+single-location head, all on the training split, and scores them on every split, beside an
+untrained model and shuffled labels.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from studies.numbers import interval
+from studies.practice.subject import Subject
+from studies.study import Claim, Result, Said, Study, Tables
+from studies.study import Options as StudyOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+N_SHUFFLES = 3
+CONTROL_ROWS = 1000  # of each split are enough for an untrained model ...
+CONTROL_TOKEN_SENTENCES = 500  # ... and of these, for probes that see every token
+Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, Subject):
+    position: tuple[Probe, ...] = ("cls", "mean", "value", "location", "reader", "head")
+    """Which probes; cls, mean and value differ in where they read."""
+    layers: tuple[int, ...] = ()
+    """Only these layers (0 is the embeddings); all by default."""
+    protocol: Literal["ours", "paper"] = "ours"
+    """paper: as-released data, [CLS], all rows, scikit-learn's default C, mean over layers."""
+    controls: bool = True
+    """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
+    max_rows: int = 0
+    """At most this many sentences of each split, drawn at random; 0 takes all."""
+    jobs: int = os.cpu_count() or 1
+    """Processes that share the fits; results do not depend on it."""
+    output: Path = Path("results/probes")
+    """Folder for the tables."""
+
+
+def run(options: Options) -> Result:
+    check(options)
+
+    import pandas as pd
+
+    from data_gen import read_data
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.sentences import at_most
+
+    dataset = read_data("sentiment-as-released" if options.protocol == "paper" else options.data)
+    check_words(options.data, dataset)
+    if options.max_rows:
+        dataset = at_most(dataset, options.max_rows)
+    model, tokenizer = load_model(options.model)
+    n_layers = model.config.num_hidden_layers
+    if any(not 0 <= layer <= n_layers for layer in options.layers):
+        raise ValueError(f"--layers must lie between 0 and {n_layers} for {options.model}")
+    table, plane = probed(options, model, tokenizer, dataset)
+    parts = [table.assign(model="trained")]
+    if options.controls:
+        untrained, part = untrained_like(model, options.seed), at_most(dataset, CONTROL_ROWS)
+        control, _ = probed(options, untrained, tokenizer, part, name="untrained")
+        parts.append(control.assign(model="untrained"))
+    tables = {"probes": pd.concat(parts, ignore_index=True)}
+    if plane is not None:
+        tables["plane"] = plane
+    return Result(tables, {}, list(lines_of(options, tables["probes"])))
+
+
+def check(options: Options) -> None:
+    if options.max_rows < 0 or options.jobs < 1 or options.seed < 0:
+        raise ValueError("--max-rows and --seed must be at least 0, --jobs at least 1")
+    if not options.position:
+        raise ValueError("--position needs at least one probe")
+    if options.protocol == "paper" and options.data != "sentiment":
+        raise ValueError("--protocol paper is about the data as released; leave --data out")
+
+
+def check_words(data: str, dataset: Any) -> None:
+    """C and the layer are chosen on held-out words, of which each label needs some."""
+    from probing.sentences import informative_words
+
+    train = dataset["train"]
+    seen = set(train["text"][:])
+    for name, split in dataset.items():
+        if name != "train" and (repeated := sum(text in seen for text in split["text"][:])):
+            print(f"note: {repeated} of {len(split)} sentences of {name} are in train, too")
+    words: dict[str, set[str]] = {}
+    for label, word in zip(train["label"][:], informative_words(train), strict=True):
+        words.setdefault(train.features["label"].int2str(label), set()).add(word)
+    for label, its in words.items():
+        if len(its) < 2:
+            raise ValueError(
+                f"{data}: the training split has only one informative word for {label!r}; probes "
+                "are chosen on words held out, so give at least two for each label"
+            )
+
+
+def probed(
+    options: Options, model: Any, tokenizer: Any, dataset: Any, *, name: str = "trained"
+) -> "tuple[pd.DataFrame, pd.DataFrame | None]":
+    """The table of one model, for the trained one with shuffled labels below and a plane beside."""
+    import pandas as pd
+    from tqdm import tqdm
+
+    from probing.probes.by_layer import (
+        PAPER_C,
+        chosen_layers,
+        probe_states,
+        read_splits,
+        token_plane,
+    )
+    from probing.sentences import token_roles
+
+    paper = options.protocol == "paper"
+    probes = ("cls",) if paper else options.position
+    with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
+        few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
+        states = read_splits(
+            model, tokenizer, dataset, probes=probes, progress=lambda _: bar.update(), **few
+        )
+
+    def table_of(probes: Any, **settings: Any) -> pd.DataFrame:
+        with tqdm(desc=f"{name}: probing", unit="fit", disable=None) as bar:
+
+            def progress(done: int, of: int) -> None:
+                bar.total = of
+                bar.update()
+
+            return probe_states(
+                states,
+                probes=probes,
+                layers=options.layers or None,
+                n_jobs=options.jobs,
+                progress=progress,
+                **{"seed": options.seed} | settings,
+            )
+
+    table = table_of(probes, C=PAPER_C if paper else None, standardize=not paper)
+    table = table.assign(control="none")
+    if name != "trained":
+        return table, None
+    tables, plane = [table], None
+    if options.controls:
+        tables.append(shuffled(table_of, probes, options.seed).assign(control="shuffled labels"))
+    if "reader" in probes and "test" in states:
+        best = chosen_layers(table[table["probe"] == "reader"])
+        roles = token_roles(tokenizer, dataset["test"].select(states["test"].drawn))
+        plane = token_plane(states, "test", int(best["layer"].iloc[0]), roles, seed=options.seed)
+    return pd.concat(tables, ignore_index=True), plane
+
+
+def shuffled(table_of: Any, probes: Any, seed: int) -> "pd.DataFrame":
+    """Means over draws of the labels; a location has no label that could be shuffled.
+
+    The C of a shuffled task means nothing: fixed, so that the control is cheap.
+    """
+    import pandas as pd
+
+    asked = [probe for probe in probes if probe != "location"]
+    draws = [table_of(asked, C=0.01, shuffled=True, seed=seed + i) for i in range(N_SHUFFLES)]
+    keys = ["probe", "layer", "split"]
+    return pd.concat(draws).groupby(keys, sort=False).mean().reset_index()
+
+
+def true_labels(table: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of the trained model's probes on the true labels."""
+    return table[(table["model"] == "trained") & (table["control"] == "none")]
+
+
+def lines_of(options: Options, table: "pd.DataFrame") -> Iterator[str]:
+    from probing.probes.by_layer import chosen_layers, layer_means
+
+    def text(table: "pd.DataFrame") -> str:
+        wide = table.pivot_table(index="probe", columns="split", values="accuracy", sort=False)
+        return str(wide.round(3).to_string())
+
+    rows = true_labels(table)
+    above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
+    yield f"mean over layers {', '.join(map(str, above))} of {options.model}"
+    yield text(layer_means(rows))
+    if options.protocol == "ours":
+        yield "at the layer with the best cross-validation score on training words"
+        yield text(chosen_layers(rows))
+    for (name, control), part in table.groupby(["model", "control"]):
+        if (name, control) != ("trained", "none"):
+            what = "true labels" if control == "none" else control
+            yield f"control: {name} model, {what} (mean over layers)"
+            yield text(layer_means(part))
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    rows = true_labels(tables["probes"])
+    rows = rows[(rows["probe"] == "value") & (rows["layer"] > 0)]
+    least = rows.groupby("split")["accuracy"].mean()
+    yield Claim(
+        claim="MiniLM value probe, lowest of all splits (mean over layers)",
+        paper="the value is read by a linear direction v*",
+        required="at least 0.99",
+        measured=f"{least.min():.3f}",
+        passed=bool(least.min() >= 0.99),
+    )
+
+
+def says(tables: Tables) -> Said:
+    import pandas as pd
+
+    from probing.probes.by_layer import chosen_layers, layer_means
+    from studies.practice.figure1_figure import SPLIT_NAMES
+
+    table = tables["probes"]
+    names = {
+        ("trained", "none"): "MiniLM",
+        ("untrained", "none"): "untrained",
+        ("trained", "shuffled labels"): "MiniLM, shuffled labels",
+    }
+    parts = [
+        layer_means(table[(table["model"] == model) & (table["control"] == control)]).assign(
+            model=name
+        )
+        for (model, control), name in names.items()
+    ]
+    rows = true_labels(table)
+    recipe = chosen_layers(rows[rows["probe"] == "reader"])
+    parts.append(recipe.assign(model=f"MiniLM, layer {recipe['layer'].iloc[0]}: the recipe"))
+    shown = pd.concat(parts)
+    shown["text"] = [interval(*row) for row in shown[["accuracy", "low", "high"]].to_numpy()]
+    wide = shown.pivot_table(
+        index=["model", "probe"], columns="split", values="text", aggfunc="first", sort=False
+    )
+    return [
+        "Accuracy, mean over layers 1 to 6 with the mean ends of its intervals (of `location`: "
+        "share of sentences whose informative token ranks first). The recipe is `reader` at the "
+        "layer that cross-validation over training words chose.",
+        wide[list(SPLIT_NAMES)].rename(columns=SPLIT_NAMES),
+    ]
+
+
+STUDY = Study(
+    name="probes",
+    title="Probes of MiniLM",
+    folder="probes",
+    command="python scripts/probe.py",
+    options=Options,
+    run=run,
+    claims=claims,
+    says=says,
+)

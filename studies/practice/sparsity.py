@@ -1,0 +1,64 @@
+"""Token-wise sparsity of a model: how much does it look at, and depend on, the word that decides?
+
+For every layer and head the attention of [CLS] (mass on the informative word, top-1 rate, entropy,
+effective number of tokens, tokens for 95% of the mass, Gini), beside an untrained model and
+uniform attention. Of a classifier also what its predictions depend on: shares of occlusion and of
+gradient x input, and how often a swapped word changes the prediction.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from studies.practice.subject import Subject
+from studies.study import Options as StudyOptions
+from studies.study import Result, Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, Subject):
+    model: str = "results/transformer"
+    """The folder of a model (scripts/train_transformer.py makes one), minilm, or a hub name."""
+    max_rows: int = 1000
+    """At most this many sentences of each split, drawn at random."""
+    output: Path = Path("results/sparsity")
+    """Folder for the tables."""
+
+
+def run(options: Options) -> Result:
+    if options.max_rows < 1:
+        raise ValueError(f"--max-rows must be at least 1, not {options.max_rows}")
+
+    from data_gen import read_data
+    from probing.evaluation import compare_dependence, compare_sparsity
+    from probing.models.pretrained import load_model, untrained_like
+
+    model, tokenizer = load_model(options.model)
+    classifies = any("Classification" in name for name in model.config.architectures or [])
+    if classifies:
+        model, tokenizer = load_model(options.model, classifier=True)
+    dataset = read_data(options.data)
+    models = {"trained": model, "untrained": untrained_like(model, options.seed)}
+    sparsity = compare_sparsity(models, tokenizer, dataset, at_most=options.max_rows)
+    shown = sparsity[sparsity["split"] == "test"].drop(columns="split")
+    tables = {"sparsity": sparsity}
+    lines = [
+        "attention of [CLS] on the test split, by layer and head",
+        shown.round(3).to_string(index=False),
+    ]
+    if classifies:
+        tables["dependence"] = compare_dependence(models, tokenizer, dataset)
+        lines += [
+            "what the prediction depends on",
+            tables["dependence"].round(3).to_string(index=False),
+        ]
+    return Result(tables, {}, lines)
+
+
+STUDY = Study(
+    name="sparsity",
+    title="Attention by layer and head",
+    folder="sparsity",
+    command="python scripts/sparsity.py",
+    options=Options,
+    run=run,
+)

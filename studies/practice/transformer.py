@@ -1,0 +1,220 @@
+"""Train a small Transformer on the sentiment dataset, and see how it does on every split.
+
+Prints accuracy and attention on the word that decides, and writes a checkpoint that
+AutoModelForSequenceClassification, AutoTokenizer and pipeline("text-classification") load, with
+metrics.json. A run that was killed is resumed by the same command. torchrun starts it on several
+processes.
+"""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from studies.results import SETTINGS, read_json, write_json
+from studies.settings import settings_of
+from studies.study import Options as StudyOptions
+from studies.study import Result, Study
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    preset: Literal["tiny", "small"] = "tiny"
+    """tiny: 1 layer, 1 head, 32 dimensions, as in the theory; small: 2 layers, 4 heads, 64."""
+    seed: int = 0
+    """Decides weights, order and augmentation."""
+    epochs: int = 1
+    """Passes over the training split."""
+    plain: bool = False
+    """Train on the sentences as they are, without hidden words and gaps."""
+    embeddings: str = "scratch"
+    """scratch, corpus (frozen vectors of an unlabelled corpus) or the path of a GloVe text file."""
+    swap: bool = False
+    """With --embeddings corpus: the control in which new adjectives keep the wrong company."""
+    spec: str = "sentiment"
+    """The dataset: a built-in name or the path of a TOML spec with two labels."""
+    learning_rate: float = 1e-3
+    """Of AdamW, decaying linearly."""
+    validation: bool = False
+    """For making choices: train on four fifths of the training split, judge on the last alone."""
+    snapshots: bool = False
+    """Also keep weights from 24 steps of the training, in OUTPUT/snapshots."""
+    output: Path = Path("results/transformer")
+    """Folder for the checkpoint and metrics.json."""
+
+
+def tiny_models(folder: Path, seeds: int) -> dict[str, Options]:
+    """By name: the 1-layer models, one per seed, that figure1 and bridge both look at."""
+    return {
+        f"tiny-{seed}": Options(seed=seed, snapshots=True, output=folder / f"tiny-{seed}")
+        for seed in range(seeds)
+    }
+
+
+def run(options: Options) -> Result | None:
+    start = time.perf_counter()
+    if options.swap and options.embeddings != "corpus":
+        raise ValueError("--swap is the control of --embeddings corpus; add that")
+    known = ("scratch", "corpus")
+    if options.embeddings not in known and not Path(options.embeddings).is_file():
+        raise ValueError(f"--embeddings {options.embeddings}: no such file, nor scratch or corpus")
+    first_process = os.environ.get("RANK", "0") == "0"
+    checkpoints = checkpoint_folder(options, first_process)
+
+    from probing.evaluation import evaluate
+    from probing.models.training import SNAPSHOTS, one_thread
+
+    try:
+        model, tokenizer, dataset = trained(options, checkpoints, quiet=not first_process)
+        if not first_process:
+            return None
+        with one_thread():
+            table = evaluate(model, tokenizer, dataset)
+    except ValueError:  # bad input: there is nothing to resume
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        raise
+    seconds = time.perf_counter() - start
+
+    def write(folder: Path) -> None:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        write_json(folder / "metrics.json", metrics_of(table, options.seed, seconds))
+        if options.snapshots:
+            shutil.copytree(checkpoints / SNAPSHOTS, folder / SNAPSHOTS)
+
+    lines = [table_text(table), f"trained and evaluated in {seconds:.0f} s"]
+    return Result({"metrics": table}, {}, lines, write, scratch=checkpoints)
+
+
+def checkpoint_folder(options: Options, first_process: bool) -> Path:
+    """Where a killed run left off, if it was this very run; else empty."""
+    folder = options.output.resolve().with_name(f".{options.output.name}.checkpoints")
+    if first_process:
+        mark, settings = folder / SETTINGS, settings_of(STUDY, options)
+        if folder.exists() and (not mark.is_file() or read_json(mark) != settings):
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(mark, settings)
+    return folder
+
+
+def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any, Any]:
+    """The trained model, its tokenizer and the dataset."""
+    from contextlib import nullcontext
+
+    import torch
+    from transformers.utils import logging
+
+    from data_gen import build_dataset, build_tokenizer, read_spec
+    from probing.models.augmentation import PLAIN, Augmentation
+    from probing.models.presets import build_model
+    from probing.models.training import TrainingConfig, input_noise, train
+    from probing.models.word_vectors import set_vectors
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    spec = read_spec(options.spec)
+    if len(spec.lexicon.labels) != 2:
+        n_labels = len(spec.lexicon.labels)
+        raise ValueError(f"{options.spec} has {n_labels} labels; training needs two")
+    dataset = build_dataset(spec, extended=any(split.extended for split in spec.splits.values()))
+    if options.validation:
+        dataset = validation_split(dataset)
+    texts, labels = dataset["train"]["text"][:], dataset["train"]["label"][:]
+    training = TrainingConfig(
+        seed=options.seed,
+        epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        augmentation=PLAIN if options.plain else Augmentation(),
+    )
+    vectors = None if options.embeddings == "scratch" else word_vectors_of(options, spec, dataset)
+    tokenizer = vectors.tokenizer if vectors else build_tokenizer(texts)
+    model = build_model(tokenizer, options.preset, list(spec.lexicon.labels), options.seed)
+    if vectors:
+        set_vectors(model, torch.as_tensor(vectors.rows, dtype=torch.float32))
+    with input_noise(model, std=0.05, seed=options.seed) if vectors else nullcontext():
+        keep = {"snapshots": options.snapshots, "quiet": quiet}
+        train(model, tokenizer, texts, labels, training, checkpoints, **keep)
+    return model, tokenizer, dataset
+
+
+def validation_split(dataset: Any) -> Any:
+    """Four fifths of the training split to train on, and the rest to judge by."""
+    import numpy as np
+
+    from probing.sentences import draw
+
+    train = dataset["train"]
+    kept = draw(len(train), len(train) * 4 // 5)
+    rest = np.setdiff1d(np.arange(len(train)), kept)
+    return type(dataset)({"train": train.select(kept), "validation": train.select(rest)})
+
+
+class Vectors(NamedTuple):
+    tokenizer: Any
+    rows: "np.ndarray"  # one per entry of the tokenizer's vocabulary
+
+
+def word_vectors_of(options: Options, spec: Any, dataset: Any) -> Vectors:
+    """Frozen word vectors, of the built-in corpus or a GloVe file, and a tokenizer for them."""
+    import numpy as np
+
+    from data_gen import build_tokenizer
+    from probing.models.word_vectors import corpus, read_vectors, word_vectors
+
+    texts = dataset["train"]["text"][:]
+    if options.embeddings == "corpus":
+        held_out = spec.lexicon.slots["ADJECTIVE"].words["held_out"] if options.swap else ()
+        sentences = corpus(swapped=held_out)
+        tokenizer = build_tokenizer([*texts, *sentences])
+        return Vectors(tokenizer, word_vectors(sentences, tokenizer.get_vocab()))
+    words = {
+        word for split in dataset.values() for text in split["text"][:] for word in text.split()
+    }
+    known = read_vectors(Path(options.embeddings), words)
+    tokenizer = build_tokenizer([*texts, " ".join(known)])
+    rows = np.zeros((len(tokenizer), len(next(iter(known.values())))))
+    for word, vector in known.items():
+        rows[tokenizer.get_vocab()[word]] = vector
+    return Vectors(tokenizer, rows)
+
+
+def metrics_of(table: "pd.DataFrame", seed: int, seconds: float) -> dict[str, Any]:
+    by_split = table.set_index("split")
+    return {
+        "accuracy": by_split["accuracy"].to_dict(),
+        "attention_mass": by_split["attention_mass"].to_dict(),
+        "accuracy_interval": {
+            split: [row["accuracy_low"], row["accuracy_high"]] for split, row in by_split.iterrows()
+        },
+        "attention_layer": int(table["layer"].iloc[0]),
+        "seed": seed,
+        "seconds": round(seconds, 2),
+    }
+
+
+def table_text(table: "pd.DataFrame") -> str:
+    lines = [f"{'split':22} {'rows':>6}  accuracy (95% interval)   attention on the word"]
+    for row in table.to_dict("records"):
+        interval = f"[{row['accuracy_low']:.3f}, {row['accuracy_high']:.3f}]"
+        lines.append(
+            f"{row['split']:22} {row['rows']:>6}  {row['accuracy']:.3f} {interval}"
+            f"      {row['attention_mass']:.3f}"
+        )
+    return "\n".join(lines)
+
+
+STUDY = Study(
+    name="transformer",
+    title="A Transformer from scratch",
+    folder="transformer",
+    command="python scripts/train_transformer.py",
+    options=Options,
+    run=run,
+)

@@ -1,0 +1,130 @@
+"""A study: one question, with how it is asked, computed, drawn, judged and told, in one value.
+
+The terminal, the page of results, the report and `reproduce` all iterate over such values
+(studies/catalogue.py), so that a study is one file and nothing else knows its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every command that writes a folder has."""
+
+    output: Path
+    """Folder for the results."""
+    overwrite: bool = False
+    """Replace results that are already there; without it, those made alike are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlrOptions(Options):
+    """What every study of `run_slr.py` has."""
+
+    output: Path = Path("results/slr")
+    """Folder for the results; each study gets a sub-folder."""
+    seed: int = 0
+    """Every result is a function of the seed and the other options."""
+    smoke: bool = False
+    """A quick pass with few runs and steps, to see that it works."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a study hands back: it is written, shown and forgotten by studies/making.py."""
+
+    tables: dict[str, pd.DataFrame]
+    figures: dict[str, Figure]
+    lines: list[str]  # what to say about it in the terminal
+    write: Callable[[Path], object] | None = None  # files of other kinds, into the folder
+    scratch: Path | None = None  # a folder to remove once the result is in place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What the paper or we say, what is required of the results, and what they show."""
+
+    claim: str
+    paper: str = ""  # what the paper says; empty where the claim is ours
+    required: str
+    measured: str
+    interval: str = ""
+    passed: bool
+    command: str = ""  # that makes the results: filled in from the study
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of the result, STEM.png; ``alt`` says what is drawn, the caption what it shows."""
+
+    stem: str
+    alt: str
+    caption: str
+
+
+class Tables:
+    """The tables of a result on disk, read when they are asked for: ``tables["bars"]``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.read_parquet(self.folder / f"{name}.parquet")
+
+
+Said = list[Any]  # paragraphs (str) and tables (DataFrame, its index as first columns)
+
+
+def _nothing(_: Any) -> list[Any]:
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    name: str  # its command, folder and figure: "conditional-mean"
+    title: str  # on every page
+    options: type[Options]
+    run: Callable[[Any], Result | None]  # None: another process has the result (torchrun)
+    folder: str  # in the folder of all results
+    command: str
+    drawings: tuple[Drawing, ...] = ()
+    claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = _nothing
+    says: Callable[[Tables], Said] = _nothing
+    inputs: Callable[[Any], Any] = _nothing  # of options: what else decides the result
+
+    def output_of(self, options: Options) -> Path:
+        """OUTPUT, or its sub-folder for a study of `run_slr.py`, which has many."""
+        return options.output / self.name if isinstance(options, SlrOptions) else options.output
+
+    def judged(self, results: Path) -> list[Claim]:
+        """The claims that the results in a folder bear out, or do not."""
+        claims = self.claims(Tables(results / self.folder))
+        return [replace(claim, command=self.command) for claim in claims]
+
+
+def slr_study(name: str, **parts: Any) -> Study:
+    """A study of the idealised model: its folder and its command follow from its name."""
+    return Study(
+        name=name, folder=f"slr/{name}", command=f"python scripts/run_slr.py {name}", **parts
+    )
+
+
+@contextmanager
+def progress_bar(label: str, total: int, unit: str = "step") -> Iterator[Callable[[int], Any]]:
+    """A tqdm bar as the callback that our functions take; silent where nobody watches."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc=label, unit_scale=True, unit=unit, disable=None) as bar:
+        yield bar.update

@@ -1,0 +1,193 @@
+"""Which attention can reach Bayes: the best excess risk of each gate against d, L and gamma."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from slr.task import Task
+
+
+class Attention(NamedTuple):
+    gate: Any
+    fit_threshold: bool = False
+
+
+ATTENTIONS = {  # by name, in the order in which they are drawn
+    "softmax": Attention("softmax"),
+    "sigmoid, threshold": Attention("sigmoid", fit_threshold=True),
+    "relu, threshold": Attention("relu", fit_threshold=True),
+    "relu": Attention("relu"),
+    "erf": Attention("erf"),
+    "linear": Attention("linear"),
+    "sigmoid": Attention("sigmoid"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SlrOptions):
+    full: bool = False
+    """Ten times as many samples (it takes minutes)."""
+
+
+def run(options: Options) -> Result:
+    import numpy as np
+    import pandas as pd
+
+    from slr.task import Task
+
+    n_samples = 500 if options.smoke else 500_000 if options.full else 50_000
+    points = 2 if options.smoke else 9  # odd: gamma = 1 is one of them
+    base = Task(d=20, L=10, gamma=1.0)
+    axes: dict[str, list[Any]] = {
+        "d": sorted({round(x) for x in np.geomspace(2, 48, points)}),  # beyond, softmax never errs
+        "L": sorted({round(x) for x in np.geomspace(2, 100, points)}),
+        "gamma": [float(x) for x in np.geomspace(0.5, 2, points)],
+    }
+    total = sum(len(values) for values in axes.values())
+    rngs = iter(np.random.default_rng(options.seed).spawn(total))
+    rows = []
+    with progress_bar("activations", total) as progress:
+        for axis, values in axes.items():
+            for value in values:
+                task = replace(base, **{axis: value})
+                rows += [{"axis": axis, **row} for row in _rows(task, n_samples, next(rngs))]
+                progress(1)
+    table = pd.DataFrame(rows)
+    caption = (
+        rf"best over $\lambda$, scale of $v$ (and threshold), at $k^\star, v^\star$: $d={base.d}$,"
+        rf" $L={base.L}$, $\gamma={base.gamma:g}$ but for the axis; {n_samples:,} samples,"
+        " bars: 2 standard errors"
+    )
+    gap, most = above_bayes(table, "softmax").abs().max(), max(axes["d"])
+    top = table[(table["axis"] == "d") & (table["d"] == most)]
+    lines = [
+        f"activations: softmax against Bayes at gamma = 1, d = {min(axes['d'])} to {most}: "
+        f"at most {gap:.1f} standard errors apart",
+        f"activations: at d = {most}, L = {base.L}, gamma = 1: "
+        + ", ".join(f"{row.attention} {row.excess_risk:.4f}" for row in top.itertuples()),
+    ]
+    return Result({"activations": table}, {"activations": plot_activations(table, caption)}, lines)
+
+
+def _rows(task: "Task", n_samples: int, rng: Any) -> list[dict[str, Any]]:
+    """One row per attention, and one for Bayes."""
+    from slr.attentions.best import best_attention
+    from slr.yardsticks import bayes_excess_risk
+
+    setting = {"d": task.d, "L": task.L, "gamma": task.gamma}
+    bayes = bayes_excess_risk(task, n_samples, rng)
+    rows = [setting | {"attention": "bayes", "excess_risk": bayes.value, "stderr": bayes.stderr}]
+    for label, (gate, fit_threshold) in ATTENTIONS.items():
+        best = best_attention(gate, task, n_samples, rng, fit_threshold=fit_threshold)
+        risk = {"excess_risk": best.excess_risk.value, "stderr": best.excess_risk.stderr}
+        at = {"lam": best.lam, "threshold": best.threshold, "scale": best.scale}
+        rows.append(setting | {"attention": label} | risk | {"mass": best.mass} | at)
+    return rows
+
+
+def above_bayes(table: "pd.DataFrame", attention: str) -> "pd.Series":
+    """By d, at gamma = 1: the risk of an attention above that of Bayes, in standard errors."""
+    rows = table[table["axis"] == "d"].set_index(["attention", "d"])
+    own, bayes = rows.loc[attention], rows.loc["bayes"]
+    error = (own["stderr"] ** 2 + bayes["stderr"] ** 2) ** 0.5
+    return (own["excess_risk"] - bayes["excess_risk"]) / error
+
+
+def plot_activations(table: Any, caption: str) -> "Figure":
+    """Best excess risk of each attention, and Bayes, against d, L and gamma.
+
+    ``table`` has axis ("d", "L" or "gamma"), these three, attention, excess_risk and stderr.
+    """
+    from slr.figures import BLACK, COLOURS, GREY, MARKERS, journal_style, panels
+
+    axes_shown: dict[str, tuple[str, list[float]]] = {  # label and ticks
+        "d": ("$d$", [2, 5, 10, 20, 50]),
+        "L": ("$L$", [2, 5, 10, 20, 50, 100]),
+        "gamma": (r"$\gamma$", [0.5, 0.7, 1, 1.4, 2]),
+    }
+    with journal_style():
+        figure, axes = panels(1, 3, (10.0, 3.5))
+        for ax, (axis, (label, ticks)) in zip(axes, axes_shown.items(), strict=True):
+            rows = table[table["axis"] == axis]
+            styles = zip((*COLOURS[:6], GREY), MARKERS, ATTENTIONS.items(), strict=False)
+            for colour, marker, (name, attention) in styles:
+                own = rows[rows["attention"] == name]
+                size = 6.5 if name == "erf" else 3.5  # linear lies on top of it
+                ax.errorbar(
+                    own[axis], own["excess_risk"], 2 * own["stderr"], fmt=marker,
+                    ls="--" if attention.fit_threshold else "-", color=colour, ms=size, lw=1.1,
+                    label=name,
+                )  # fmt: skip
+            bayes = rows[rows["attention"] == "bayes"]
+            ax.errorbar(
+                bayes[axis], bayes["excess_risk"], 2 * bayes["stderr"], fmt="o", color=BLACK,
+                mfc="none", ms=8, mew=1.2, lw=1.0, label="Bayes",
+            )  # fmt: skip
+            ax.set(xscale="log", yscale="log", xlabel=label, ylabel="best excess risk")
+            ax.set_ylim(1e-3, None)
+            ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+            ax.set_xticks([], minor=True)
+        figure.legend(
+            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=8,
+            columnspacing=1.2, handlelength=2.4,
+        )  # fmt: skip
+        figure.suptitle(caption, fontsize=8)
+        return figure
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    table = tables["activations"]
+    for attention, paper, required, most in (
+        ("softmax", "softmax reaches the Bayes risk", "at most 3", True),
+        ("linear", "linear attention does not", "more than 3", False),
+    ):
+        gap = above_bayes(table, attention)
+        worst = gap.abs().max() if most else gap.min()
+        yield Claim(
+            claim=f"best {attention} attention above Bayes, gamma = 1, in standard errors, "
+            f"{'most' if most else 'least'} of {len(gap)} dimensions",
+            paper=f"{paper} (arXiv 2509.21936)",
+            required=required,
+            measured=f"{worst:.1f}",
+            passed=bool(worst <= 3 if most else worst > 3),
+        )
+
+
+def says(tables: Tables) -> Said:
+    rows = tables["activations"].query("axis == 'd'")
+    texts = [
+        f"{value:.4f} ± {2 * error:.4f}" for value, error in rows[["excess_risk", "stderr"]].values
+    ]
+    wide = rows.assign(text=texts).pivot_table(
+        index="attention", columns="d", values="text", aggfunc="first", sort=False
+    )
+    chosen = [wide.columns[i] for i in (0, len(wide.columns) // 2, -1)]
+    first = rows.iloc[0]
+    return [
+        "The least excess risk of each attention at the true directions, with two standard errors "
+        f"(L = {first['L']}, gamma = {first['gamma']:g}):",
+        wide[chosen].rename(columns=lambda d: f"d = {d}"),
+    ]
+
+
+STUDY = slr_study(
+    "activations",
+    title="Other attentions",
+    options=Options,
+    run=run,
+    claims=claims,
+    says=says,
+    drawings=(
+        Drawing(
+            "activations",
+            "Best excess risk of each attention, and Bayes, against d, L and gamma.",
+            "The best risk that each attention can reach, against Bayes.",
+        ),
+    ),
+)

@@ -1,0 +1,44 @@
+"""Run studies of the idealised model: the paper's five experiments, and what lies beyond them."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from studies.catalogue import THEORY
+from studies.command_line import Command, study_command
+from studies.making import make
+from studies.study import Options, SlrOptions, Study
+from studies.theory import paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllOptions(SlrOptions):
+    full: bool = False
+    """All repetitions where the default has fewer to stay short (it takes much longer)."""
+
+
+def options_for(study: Study, **given: Any) -> Options:
+    """The options of a study, of those given that it has: `full` means nothing to some."""
+    known = {field.name for field in fields(study.options)}
+    return study.options(**{name: value for name, value in given.items() if name in known})
+
+
+def run_paper(options: paper.Options) -> None:
+    for study in paper.STUDIES:
+        make(study, options)
+
+
+def run_all(options: AllOptions) -> None:
+    given = {field.name: getattr(options, field.name) for field in fields(options)}
+    for study in THEORY:
+        make(study, options_for(study, **given))
+
+
+def about(study: Study) -> str:
+    return "\n\n".join([f"{study.title}.", *(drawing.caption for drawing in study.drawings)])
+
+
+COMMANDS: dict[str, Command] = {
+    **{study.name: study_command(study, about(study)) for study in THEORY},
+    "paper": Command(paper.Options, run_paper, "The paper's five experiments."),
+    "all": Command(AllOptions, run_all, __doc__ or ""),  # without a word, too
+}

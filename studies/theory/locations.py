@@ -1,0 +1,178 @@
+"""Several informative tokens: the best attentions, Bayes, and a trained layer, against R."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from studies.numbers import number
+from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from slr.task import Task
+
+FULL_RUNS = 20
+TRAINED = (1, 2, 3, 5, 8)  # numbers of informative tokens at which a layer is trained
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SlrOptions):
+    runs: int | None = None
+    """Repetitions of the trained layer (default: 3)."""
+    d: int = 40
+    """Dimension."""
+    steps: int | None = None
+    """Steps of the trained layer (default: 600)."""
+    full: bool = False
+    """20 repetitions of 4000 steps (it takes minutes)."""
+
+
+def run(options: Options) -> Result:
+    import numpy as np
+    import pandas as pd
+
+    from slr.attentions.layer_training import LayerTraining, train_layers
+    from slr.figures import task_in_words
+    from slr.task import Task
+
+    task = Task(d=options.d, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
+    n_samples = 500 if options.smoke else 50_000
+    runs, n_steps = (1, 5) if options.smoke else (FULL_RUNS, 4000) if options.full else (3, 600)
+    runs, n_steps = options.runs or runs, options.steps or n_steps
+    numbers = [1, 2] if options.smoke else list(range(1, task.L))
+    rows = []
+    with progress_bar("best attentions", len(numbers)) as progress:
+        rngs = np.random.default_rng(options.seed).spawn(len(numbers))
+        for R, rng in zip(numbers, rngs, strict=True):
+            rows += _rows(task, R, n_samples, rng)
+            progress(1)
+    training = LayerTraining(task, optimiser="adam", step_size=1e-3, n_steps=n_steps)
+    n_test = 200 if options.smoke else 2000
+    training = replace(training, log_every=n_steps, seed=options.seed, n_test=n_test)
+    trained = [R for R in numbers if R in TRAINED]
+    with progress_bar("layers", len(trained) * runs * n_steps) as progress:
+        for R in trained:
+            layers = train_layers(replace(training, n_informative=R), range(runs), progress)
+            risk = layers.excess_risk[:, -1] * R / task.gamma**2
+            low, middle, high = np.percentile(risk, [2.5, 50, 97.5])
+            row = {"attention": "layer", "n_informative": R, "relative_risk": middle}
+            rows.append(row | {"low": low, "high": high, "mass": layers.mass[:, -1].mean()})
+    table = pd.DataFrame(rows)
+    few = "" if options.full else f" ({FULL_RUNS} and 4000 with --full)"
+    caption = (
+        f"{task_in_words(task)}, $Y$ the mean of $R$ values; attentions at their best, 2 standard"
+        f" errors\nlayer: Adam, {runs} runs, {n_steps} steps{few}, median and 95% interval"
+    )
+    lines = [
+        f"locations: R = {R}: "
+        + ", ".join(
+            f"{r.attention} {r.relative_risk:.4f}"
+            + ("" if np.isnan(r.mass) else f" (mass {r.mass:.2f})")
+            for r in table[table["n_informative"] == R].itertuples()
+        )
+        for R in trained
+    ]
+    return Result({"locations": table}, {"locations": plot_locations(table, caption)}, lines)
+
+
+def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
+    """Excess risks over that of the zero predictor, gamma^2/R."""
+    from slr.attentions.best import best_attention
+    from slr.attentions.locations import bayes_excess_risk_of_several
+    from studies.theory.activations import ATTENTIONS, Attention
+
+    zero = task.gamma**2 / R
+    risks = {"bayes": (bayes_excess_risk_of_several(task, R, n_samples, rng), math.nan)}
+    attentions = ATTENTIONS | {"uniform": Attention("uniform")}
+    for name in ("softmax", "sigmoid, threshold", "erf", "uniform"):
+        gate, fit_threshold = attentions[name]
+        options: dict[str, Any] = {"fit_threshold": fit_threshold, "n_informative": R}
+        best = best_attention(gate, task, n_samples, rng, **options)
+        risks[name] = (best.excess_risk, best.mass)
+    return [
+        {"attention": name, "n_informative": R, "relative_risk": risk.value / zero, "mass": mass}
+        | {
+            "low": (risk.value - 2 * risk.stderr) / zero,
+            "high": (risk.value + 2 * risk.stderr) / zero,
+        }
+        for name, (risk, mass) in risks.items()
+    ]
+
+
+def plot_locations(table: Any, caption: str) -> "Figure":
+    """Excess risk over that of the zero predictor, and attention mass, against R.
+
+    ``table`` has attention, n_informative, relative_risk, low, high, mass (bars from low to high).
+    """
+    from slr.figures import BLACK, BLUE, GREY, ORANGE, PURPLE, RED, journal_style, panels
+
+    styles = {  # of attentions at the population level: colour, marker, line
+        "bayes": (BLACK, "", ":"),
+        "softmax": (BLUE, "o", "-"),
+        "sigmoid, threshold": (ORANGE, "s", "--"),
+        "erf": (PURPLE, "v", "-"),
+        "uniform": (GREY, "", "-."),
+        "layer": (RED, "D", ""),
+    }
+    with journal_style():
+        figure, (risk, mass) = panels(1, 2, (8.0, 3.5))
+        for name, (colour, marker, ls) in styles.items():
+            rows = table[table["attention"] == name].sort_values("n_informative")
+            x, y = rows["n_informative"], rows["relative_risk"]
+            label = {"bayes": "Bayes", "layer": "softmax layer, trained"}.get(name, name)
+            style: dict[str, Any] = {"color": colour, "marker": marker, "ls": ls, "ms": 4.5}
+            bars = [y - rows["low"], rows["high"] - y]
+            risk.errorbar(x, y, bars, lw=1.2, label=label, **style)
+            if name != "bayes":
+                mass.plot(x, rows["mass"], **style)
+        risk.set(yscale="log", ylim=(1e-4, 1.3), ylabel="excess risk / risk of zero")
+        mass.set(ylim=(0, 1.03), ylabel="attention on informative tokens")
+        for ax in (risk, mass):
+            ax.set_xlabel("informative tokens $R$")
+        figure.legend(*risk.get_legend_handles_labels(), loc="outside right center")
+        figure.suptitle(caption, fontsize=8)
+        return figure
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    rows = tables["locations"].query("n_informative == 2").set_index("attention")
+    softmax, bayes = rows.loc["softmax"], rows.loc["bayes"]
+    yield Claim(
+        claim="two informative tokens: risk of the best softmax attention over that of guessing 0 "
+        f"(Bayes: {bayes['relative_risk']:.4f})",
+        required="above Bayes: one softmax is for one location",
+        measured=f"{softmax['relative_risk']:.4f}",
+        interval=f"[{softmax['low']:.4f}, {softmax['high']:.4f}]",
+        passed=bool(softmax["low"] > bayes["high"]),
+    )
+
+
+def says(tables: Tables) -> Said:
+    wide = tables["locations"].pivot_table(
+        index="n_informative", columns="attention", values="relative_risk", sort=False
+    )
+    shown = wide.rename_axis("informative tokens").map(lambda risk: number(risk, 4))
+    return [
+        "Excess risk over that of guessing 0, of the best attentions, of Bayes and of a trained "
+        "softmax layer (median over runs):",
+        shown,
+    ]
+
+
+STUDY = slr_study(
+    "locations",
+    title="Several informative tokens",
+    options=Options,
+    run=run,
+    claims=claims,
+    says=says,
+    drawings=(
+        Drawing(
+            "locations",
+            "Relative excess risk and attention mass against the number of informative tokens.",
+            "Several informative tokens in place of one.",
+        ),
+    ),
+)

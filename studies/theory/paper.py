@@ -1,0 +1,148 @@
+"""The paper's five experiments: PGD and SGD, from the sphere and on the manifold."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from studies.study import (
+    Claim,
+    Drawing,
+    Result,
+    Said,
+    SlrOptions,
+    Study,
+    Tables,
+    progress_bar,
+    slr_study,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SlrOptions):
+    runs: int | None = None
+    """Number of repetitions (default: the paper's 30)."""
+    d: int | None = None
+    """Another dimension than the paper's."""
+    steps: int | None = None
+    """Another number of steps than the paper's."""
+
+
+def run(name: str, options: Options) -> Result:
+    from slr.dynamics.experiment import EXPERIMENTS, run_experiment
+    from slr.dynamics.trajectory import ALIGNMENT
+    from slr.figures import plot_experiment
+
+    experiment = EXPERIMENTS[name]
+    runs = options.runs or (4 if options.smoke else experiment.runs)
+    n_steps = options.steps or (20 * experiment.log_every if options.smoke else experiment.n_steps)
+    d = experiment.d if options.d is None else options.d
+    experiment = replace(experiment, d=d, runs=runs, n_steps=n_steps, seed=options.seed)
+    with progress_bar(name, runs * n_steps) as progress:
+        trajectory = run_experiment(experiment, progress=progress)
+    # From the sphere with a small lam runs end at different points: bands would hide that.
+    figure = plot_experiment(name, trajectory, bands=name != "pgd-small-lambda")
+    ends = trajectory.outcomes()
+    lines = [
+        f"{name}: {ends['aligned'].sum()} of {runs} runs aligned (|kappa|, |nu| > {ALIGNMENT}; "
+        f"{trajectory.aligned(0.99).sum()} above 0.99), {ends['swapped'].sum()} at k = +-v*, "
+        f"{ends['diverged'].sum()} diverged",
+        f"{name}: final excess risk {ends['excess_risk'].min():.4f} to "
+        f"{ends['excess_risk'].max():.4f}; largest final distance to M "
+        f"{ends['distance_to_manifold'].max():.2g}",
+    ]
+    return Result({"trajectory": trajectory.to_frame(), "runs": ends}, {name: figure}, lines)
+
+
+def says(tables: Tables) -> Said:
+    from slr import ALIGNMENT
+
+    ends, steps = tables["runs"], tables["trajectory"]["step"].max()
+    risk = ends["excess_risk"]
+    return [
+        f"{ends['aligned'].sum()} of {len(ends)} runs align (|kappa|, |nu| > {ALIGNMENT}) "
+        f"within {steps:,} steps, {ends['swapped'].sum()} end at the swapped point k = ±v*, "
+        f"{ends['diverged'].sum()} diverge. Excess risk at the end: median {risk.median():.4f} "
+        f"({risk.min():.4f} to {risk.max():.4f})."
+    ]
+
+
+def all_align(tables: Tables) -> Iterator[Claim]:
+    aligned = tables["runs"]["aligned"]
+    yield _of_runs(tables, paper="all runs", required="all runs", passed=bool(aligned.all()))
+
+
+def some_align(tables: Tables) -> Iterator[Claim]:
+    aligned = tables["runs"]["aligned"]
+    paper, passed = "some runs end at other stationary points", 0 < aligned.sum() < len(aligned)
+    yield _of_runs(tables, paper=paper, required="some, not all", passed=bool(passed))
+
+
+def _of_runs(tables: Tables, *, paper: str, required: str, passed: bool) -> Claim:
+    aligned = tables["runs"]["aligned"]
+    return Claim(
+        claim=f"{tables.folder.name}: runs that find k* and v*",
+        paper=paper,
+        required=required,
+        measured=f"{aligned.sum()} of {len(aligned)}",
+        passed=passed,
+    )
+
+
+BANDS = " Lines are medians over runs, bands hold 95% of them."
+
+
+def _study(
+    name: str,
+    title: str,
+    what: str,
+    claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = lambda _: [],
+) -> Study:
+    drawing = Drawing(
+        name,
+        f"{name}: excess risk, alignment, paths in the (kappa, nu) square and distance to the "
+        "manifold, by step.",
+        f"{what} Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) square, "
+        "and distance to the invariant manifold.",
+    )
+    return slr_study(
+        name,
+        title=title,
+        options=Options,
+        run=partial(run, name),
+        drawings=(drawing,),
+        claims=claims,
+        says=says,
+    )
+
+
+STUDIES = (
+    _study(
+        "pgd-schedule",
+        "PGD, lambda decreasing",
+        f"The paper's PGD from the sphere, lambda decreasing.{BANDS}",
+        all_align,
+    ),
+    _study(
+        "pgd-manifold",
+        "PGD on the manifold",
+        f"The paper's PGD from the invariant manifold, lambda = 0.1.{BANDS}",
+        all_align,
+    ),
+    _study(
+        "sgd-schedule",
+        "SGD, lambda decreasing",
+        f"The paper's SGD on fresh batches of 5, lambda decreasing.{BANDS}",
+        all_align,
+    ),
+    _study(
+        "pgd-large-lambda",
+        "PGD, large lambda",
+        f"The paper's PGD from the sphere, lambda = 0.9 throughout.{BANDS}",
+    ),
+    _study(
+        "pgd-small-lambda",
+        "PGD, small lambda",
+        "The paper's PGD from the sphere, lambda = 0.1 throughout: every run is a line.",
+        some_align,
+    ),
+)

@@ -1,0 +1,70 @@
+"""The gradient flow on the invariant manifold, its fixed points, and runs of PGD on it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, slr_study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SlrOptions):
+    runs: int = 16
+    """Number of runs that are drawn."""
+    d: int = 400
+    """Dimension; the default is the paper's."""
+
+
+def run(options: Options) -> Result:
+    import numpy as np
+    import pandas as pd
+
+    from slr import EXPERIMENTS, Overlaps, fixed_points, pgd
+    from slr.figures import plot_portrait
+
+    experiment = EXPERIMENTS["pgd-manifold"]
+    task, lam = replace(experiment.task, d=options.d), experiment.lam
+    # Random starts of R^d crowd around the saddle: these are spread over the square.
+    rng = np.random.default_rng(options.seed)
+    kappa, nu = rng.uniform(-0.95, 0.95, (2, options.runs))
+    start = Overlaps(kappa, nu, 0.0, 0.0, 0.0)
+    step_size, n_steps = experiment.step_size, experiment.n_steps
+    trajectory = pgd(task, start, lam=lam, step_size=step_size, n_steps=n_steps, log_every=20)
+    points = fixed_points(task, lam)
+    figure = plot_portrait(task, lam, points, trajectory)
+    tables = {"fixed_points": pd.DataFrame(points), "trajectory": trajectory.to_frame()}
+    lines = [f"portrait: {point.kind} at ({point.kappa:g}, {point.nu:g})" for point in points]
+    return Result(tables, {"portrait": figure}, lines)
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    points = tables["fixed_points"].query("kind == 'minimum'")
+    minima = sorted((round(point.kappa, 3), round(point.nu, 3)) for point in points.itertuples())
+    yield Claim(
+        claim="minima of the risk on the manifold, (kappa, nu)",
+        paper="(1, 1) and (-1, -1), no others (Theorem 5)",
+        required="these two",
+        measured=" and ".join(f"({kappa:g}, {nu:g})" for kappa, nu in minima),
+        passed=minima == [(-1, -1), (1, 1)],
+    )
+
+
+def says(tables: Tables) -> Said:
+    points = tables["fixed_points"].round(3).set_index("kind")
+    return ["Fixed points of the flow on the invariant manifold:", points]
+
+
+STUDY = slr_study(
+    "portrait",
+    title="The flow on the manifold",
+    options=Options,
+    run=run,
+    claims=claims,
+    says=says,
+    drawings=(
+        Drawing(
+            "portrait",
+            "Streamlines of the flow in the (kappa, nu) square, PGD runs and five fixed points.",
+            "The gradient flow on the invariant manifold, its fixed points, and runs of PGD on it.",
+        ),
+    ),
+)

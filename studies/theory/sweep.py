@@ -1,0 +1,156 @@
+"""Any grid of settings of the idealised model, trained cell by cell on any number of cores.
+
+The grid is a TOML file (--grid), settings on the command line (--vary lam=0.1,0.2 d=100:1000:10),
+or the default: where PGD succeeds over lam and step size, from the sphere and on the manifold.
+A sweep that was stopped goes on where it was.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from studies.study import Drawing, Result, Said, SlrOptions, Tables, slr_study
+
+if TYPE_CHECKING:
+    from slr.sweep.engine import Swept
+    from slr.sweep.grid import Grid
+
+DEFAULT = {
+    "lam": "0.01:0.5:16:log",
+    "step_size": "1e-3:0.5:12:log",
+    "start": ["sphere", "manifold"],
+    "n_steps": 5_000,
+    "runs": 20,
+}
+SMOKE = {"lam": "0.02:0.5:3:log", "step_size": "1e-3:0.1:2:log", "n_steps": 200, "runs": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(SlrOptions):
+    """How the cells of a grid are computed."""
+
+    jobs: int | None = None
+    """Processes (default: one per core)."""
+    cluster: str | None = None
+    """Address of a Dask scheduler that runs the cells instead, such as tcp://host:8786."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SweepOptions):
+    grid: Path | None = None
+    """The grid, a TOML file: lists of values, crossed (default: lam x step_size)."""
+    vary: tuple[str, ...] = ()
+    """Or settings as name=value,value,... or name=first:last:count[:log]."""
+
+
+def run(options: Options) -> Result:
+    from studies.theory.sweep_figure import plot_sweep
+
+    grid = grid_of(options)
+    swept = compute(grid, options, "sweep")
+    table = swept.table
+    best = table.loc[table["share_aligned"].idxmax()]
+    at = ", ".join(f"{name} = {_text(best[name])}" for name in grid.varied)
+    lines = [
+        f"sweep: {len(table)} cells, {swept.computed} computed now: "
+        f"{1e3 * swept.seconds / max(swept.computed, 1):.1f} ms of computing per cell",
+        f"sweep: best share of aligned runs {best['share_aligned']:.2f}" + (f" at {at}" * bool(at)),
+    ]
+    return Result(
+        {"cells": table},
+        {"sweep": plot_sweep(table, grid)},
+        lines,
+        scratch=rows_folder(options, "sweep"),
+    )
+
+
+def grid_of(options: Options) -> "Grid":
+    """The grid of the file's settings and --vary, or the default one, with --seed for all cells."""
+    from slr.sweep.cells import cell_grid
+
+    axes = _read_axes(options.grid) if options.grid else {}
+    axes |= dict(_parse_axis(text) for text in options.vary)
+    if not axes:
+        axes = dict(SMOKE if options.smoke else DEFAULT)
+    if options.seed and "seed" in axes:
+        raise ValueError("seed is given twice: in the grid and by an option")
+    return cell_grid({"seed": options.seed} | axes)
+
+
+def _read_axes(path: Path) -> dict[str, Any]:
+    try:
+        axes = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}") from error
+    if not axes:
+        raise ValueError(f"{path} is an empty grid: name at least one setting and its values")
+    return axes
+
+
+def _parse_axis(text: str) -> tuple[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise ValueError(f"--vary takes name=value,value,... and not {text!r}")
+    return name.strip(), [value.strip() for value in values.split(",") if value.strip()]
+
+
+def compute(grid: "Grid", options: SweepOptions, name: str) -> "Swept":
+    """The table of a grid of experiments; rows computed by an interrupted run are kept."""
+    import logging
+
+    from tqdm import tqdm
+
+    from slr.sweep.cells import train_cell
+    from slr.sweep.engine import sweep
+    from slr.sweep.rows import holds, remove_parts
+    from studies.settings import ROOT, code_sha256
+
+    folder = rows_folder(options, name)
+    version = code_sha256(ROOT / "slr" / "sweep" / "cells.py")
+    description = {"function": "slr.sweep.cells.train_cell", "version": version, "grid": grid.axes}
+    if options.overwrite and not holds(folder, description):
+        remove_parts(folder)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what fails is said in one line
+    with tqdm(total=len(grid), desc=name, unit="cell", disable=None) as bar:
+        return sweep(
+            train_cell,
+            grid,
+            folder,
+            jobs=options.jobs,
+            cluster=options.cluster,
+            version=version,
+            progress=bar.update,
+        )
+
+
+def rows_folder(options: SweepOptions, name: str) -> Path:
+    """Where rows are kept until the result is whole: a sweep that was stopped goes on from it."""
+    return options.output / f"{name}-parts"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+def says(tables: Tables) -> Said:
+    table = tables["cells"]
+    counts = table.assign(all=table["share_aligned"] == 1).groupby("start")["all"]
+    text = "; ".join(f"{start}: {part.sum()} of {len(part)} settings" for start, part in counts)
+    return [f"Settings of lam and step size at which every run aligns, from the {text}."]
+
+
+STUDY = slr_study(
+    "sweep",
+    title="A sweep over lambda and step size",
+    options=Options,
+    run=run,
+    says=says,
+    drawings=(
+        Drawing(
+            "sweep",
+            "Heat map of the share of aligned runs over lambda and step size.",
+            "The share of PGD runs that align, over lambda and step size.",
+        ),
+    ),
+)

@@ -1,0 +1,144 @@
+"""A sweep as heat maps: the share of runs that align, over the two axes with the most values."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+from slr.dynamics.scaling import predicted_stability_limit
+from slr.dynamics.trajectory import ALIGNMENT
+from slr.figures import BLUE, journal_style, panels
+from slr.sweep.grid import Grid
+from slr.task import FloatArray, Task
+
+LABELS = {
+    "lam": r"$\lambda$", "lam_decay": r"decay of $\lambda$", "step_size": "step size",
+    "gamma": r"$\gamma$", "noise_std": r"noise $\varepsilon$", "d": "$d$", "L": "$L$",
+    "n_steps": "steps", "log_every": "steps between logs", "batch_size": "batch size",
+}  # fmt: skip
+MOST_PANELS = 4
+MOST_LABELS = 6  # with more values an axis has ticks of its own
+SHARE = rf"share of runs with $|\kappa|, |\nu| > {ALIGNMENT}$"
+
+
+def plot_sweep(table: Any, grid: Grid) -> Figure:
+    """One heat map for each value of a third axis (if few); over all further axes, the mean.
+
+    Where less than two settings vary, the share against the one that does.
+    """
+    by_length = sorted(grid.varied, key=lambda name: -len(grid.axes[name]))
+    with journal_style():
+        if len(by_length) < 2:
+            return _plot_curve(table, grid, by_length[0] if by_length else "lam")
+        x, y = sorted(by_length[:2])
+        third = next((n for n in by_length[2:] if len(grid.axes[n]) <= MOST_PANELS), None)
+        values = grid.axes[third] if third else (None,)
+        figure, axes = panels(1, len(values), (1.6 + 3.6 * len(values), 3.9))
+        for ax, value in zip(axes, values, strict=True):
+            rows = table[table[third] == value] if third else table
+            share = rows.pivot_table(index=y, columns=x, values="share_aligned", aggfunc="mean")
+            ax.grid(visible=False)
+            edges = [_axis(ax, which, name, grid) for which, name in (("x", x), ("y", y))]
+            image = ax.pcolormesh(
+                *edges, share.sort_index(axis=0).sort_index(axis=1), cmap="cividis", vmin=0, vmax=1
+            )
+            limit = _draw_stability_limit(ax, x, y, grid)
+            if third:
+                ax.set_title(f"{LABELS.get(third, third)} = {_text(value)}")
+        figure.colorbar(image, ax=axes, label=SHARE)
+        caption = _caption(table, grid, {x, y, third}, 20 + 50 * len(values))
+        if limit:
+            caption += "\ndashed: largest stable step size at the aligned point, off the manifold"
+        figure.suptitle(caption, fontsize=8)
+        return figure
+
+
+def _plot_curve(table: Any, grid: Grid, name: str) -> Figure:
+    figure, (ax,) = panels(1, 1, (4.8, 3.6))
+    edges = _axis(ax, "x", name, grid)
+    rows = table.sort_values(name)
+    is_word = isinstance(grid.axes[name][0], str)
+    places = np.arange(len(rows)) if is_word else rows[name].to_numpy(float)
+    p, runs = rows["share_aligned"].to_numpy(), rows["runs"].to_numpy()
+    z = 1.96  # Wilson's interval: honest at 0 and 1 too
+    middle = (p + z**2 / (2 * runs)) / (1 + z**2 / runs)
+    half = z / (1 + z**2 / runs) * np.sqrt(p * (1 - p) / runs + (z / (2 * runs)) ** 2)
+    error = np.maximum([p - (middle - half), middle + half - p], 0)
+    ax.errorbar(places, p, error, fmt="o", color=BLUE, ms=4, capsize=2)
+    ax.set(xlim=(edges[0], edges[-1]), ylim=(-0.05, 1.05), ylabel=SHARE)
+    caption = _caption(table, grid, {name}, 85) + "\nbars: 95% intervals (Wilson)"
+    figure.suptitle(caption, fontsize=8)
+    return figure
+
+
+def _axis(ax: Axes, which: str, name: str, grid: Grid) -> FloatArray:
+    """Label an axis, logarithmic if its values are so spaced; the edges between its values."""
+    values = sorted(grid.axes[name])
+    ax.set(**{f"{which}label": LABELS.get(name, name.replace("_", " "))})
+    is_word = isinstance(values[0], str)
+    places = np.array(range(len(values)) if is_word else values, dtype=float)
+    is_log = bool(not is_word and len(places) > 1 and places[0] > 0 and _grows(places))
+    if is_log:
+        ax.set(**{f"{which}scale": "log"})
+    if len(values) <= MOST_LABELS:
+        ax.set(**{f"{which}ticks": places, f"{which}ticklabels": [_text(v, 3) for v in values]})
+        getattr(ax, f"{which}axis").set_minor_locator(NullLocator())
+    elif is_log and places[-1] < 100 * places[0]:  # else powers of ten are enough
+        getattr(ax, f"{which}axis").set_major_locator(LogLocator(subs=(1, 2, 5)))
+        getattr(ax, f"{which}axis").set_major_formatter(lambda tick, _: f"{tick:g}")
+        getattr(ax, f"{which}axis").set_minor_formatter(NullFormatter())
+    scaled = np.log(places) if is_log else places
+    gap = np.diff(scaled) if len(scaled) > 1 else np.ones(1)
+    inner = scaled[:-1] + np.diff(scaled) / 2
+    edges = np.concatenate([[scaled[0] - gap[0] / 2], inner, [scaled[-1] + gap[-1] / 2]])
+    return np.exp(edges) if is_log else edges
+
+
+def _grows(values: FloatArray) -> bool:
+    """Are ratios more even than differences? For two values: is the ratio large?"""
+    ratios, gaps = np.diff(np.log(values)), np.diff(values)
+    if len(values) == 2:
+        return bool(values[1] / values[0] > 5)
+    return bool(np.ptp(ratios) / ratios.mean() < np.ptp(gaps) / gaps.mean())
+
+
+def _draw_stability_limit(ax: Axes, x: str, y: str, grid: Grid) -> bool:
+    """The largest stable step size at the aligned point, where it is a curve in this panel."""
+    fixed = [grid.axes[name] for name in ("d", "L", "gamma")]
+    is_curve = (x, y) == ("lam", "step_size") and min(grid.axes["lam"]) > 0
+    if not is_curve or max(map(len, fixed)) > 1 or grid.axes["lam_decay"] != (0.0,):
+        return False
+    task = Task(*(values[0] for values in fixed))
+    lam = np.geomspace(min(grid.axes["lam"]), max(grid.axes["lam"]), 200)
+    limits = ax.get_xlim(), ax.get_ylim()
+    ax.plot(lam, [predicted_stability_limit(task, z) for z in lam], "--", color="white", lw=1.2)
+    ax.set(xlim=limits[0], ylim=limits[1])
+    return True
+
+
+def _caption(table: Any, grid: Grid, shown: set[str | None], width: int) -> str:
+    """What is the same in all cells, and what was averaged over."""
+    parts = [
+        f"{LABELS.get(name, name.replace('_', ' '))} = {_text(grid.axes[name][0])}"
+        for name in ("start", "optimiser", "d", "L", "gamma", "noise_std", "lam", "step_size")
+        if len(grid.axes[name]) == 1 and name not in shown
+    ]
+    parts += [
+        f"{grid.axes[name][0]} {text}"
+        for name, text in (("n_steps", "steps"), ("runs", "runs per cell"))
+        if len(grid.axes[name]) == 1
+    ]
+    averaged = [name.replace("_", " ") for name in grid.varied if name not in shown]
+    text = f"{len(table)} cells; " + ", ".join(parts)
+    if averaged:
+        text += f"; mean over {', '.join(averaged)}"
+    return "\n".join(textwrap.wrap(text, width))
+
+
+def _text(value: Any, digits: int = 4) -> str:
+    return value if isinstance(value, str) else f"{value:.{digits}g}"
