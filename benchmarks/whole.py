@@ -25,10 +25,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
-from report_environment import machine
-from results_times import PARTS, STAGES, readme_rows
+from studies.pages.environment import machine
+from studies.pages.times import PARTS
 
+STAGES = {  # commands that are a stage of `make reproduce`, with what they need: not timed again
+    "python scripts/figure1.py": "figure1",
+    "python scripts/bridge.py": "bridge",
+    "python scripts/run_slr.py portrait": "slr",
+    "python scripts/run_slr.py layer": "slr",
+}
 ROOT = Path(__file__).parent.parent
 TIMES = ROOT / "docs" / "times.json"
 REPRODUCE = (".venv/bin/python", "scripts/reproduce.py")
@@ -207,6 +212,32 @@ def tables_of(results: Path) -> Iterator[Path]:
         for path in results.rglob(kind):
             if not any(part.startswith(".") for part in path.relative_to(results).parts):
                 yield path.relative_to(results)
+
+
+def readme_rows(readme: str) -> Iterator[tuple[list[str], str]]:
+    """The commands and the time of each row of README's table.
+
+    `python x.py portrait` (`yardsticks`, `scaling`) stands for three commands.
+    """
+    for line in readme.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 3 and cells[1].startswith("`python "):
+            first, *others = re.findall(r"`([^`]+)`", cells[1])
+            yield [first, *(f"{first.rsplit(' ', 1)[0]} {name}" for name in others)], cells[2]
+
+
+def rounded(seconds: float) -> str:
+    """As README says it."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def readme_time(commands: list[str], times: dict[str, Any]) -> str:
+    """What README should say of a row."""
+    if stage := STAGES.get(commands[0]):
+        taken = rounded(times["reproduce"]["stages"][stage])
+        return f"{taken}, all of `{stage}` in `make reproduce`"
+    (command,) = commands
+    return rounded(times["commands"][command])
 
 
 if __name__ == "__main__":

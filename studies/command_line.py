@@ -5,6 +5,7 @@ when it fails, one clear line says why.
 """
 
 import contextlib
+import functools
 import importlib
 import io
 import os
@@ -67,7 +68,7 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
     prog = prog or Path(sys.argv[0]).name
     command = find(name)
     if isinstance(command, dict):  # of several studies: the first word says which
-        if not arguments or arguments[0] not in HELP and arguments[0].startswith("-"):
+        if not arguments or (arguments[0] not in HELP and arguments[0].startswith("-")):
             arguments = ["all", *arguments]
         word, *arguments = arguments
         if word in HELP:
@@ -95,13 +96,13 @@ def find(name: str) -> Any:
         return module.COMMANDS
     if hasattr(module, "main"):
         return Command(module.Options, module.main, module.__doc__ or "")
-    return study_command(module.STUDY, module.__doc__ or "")
+    return study_command(module.STUDY)
 
 
-def study_command(study: Any, about: str) -> Command:
+def study_command(study: Any) -> Command:
     from studies.making import make
 
-    return Command(study.options, lambda options: make(study, options), about)
+    return Command(study.options, functools.partial(make, study), study.about)
 
 
 def first_line(command: Any) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from studies.rendering import as_text
 from studies.results import SETTINGS, check_output, is_current, result_folder
 from studies.settings import settings_of
-from studies.study import Options, Result, Study
+from studies.study import Options, Result, Study, Tables
 from studies.workers import in_parallel
 
 
@@ -27,7 +28,8 @@ def make(study: Study, options: Options) -> Path:
             write(result, partial)
         if result.scratch:
             shutil.rmtree(result.scratch, ignore_errors=True)
-        print("\n".join([*result.lines, f"written to {folder}"]), flush=True)
+        said = as_text(study.says(Tables(folder)))
+        print("\n".join([study.title, said, result.remark, f"written to {folder}"]), flush=True)
     return folder
 
 

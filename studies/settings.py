@@ -26,7 +26,7 @@ COMPUTING = (
 ).split()
 FRAME = {  # modules of studies/ that carry results, and change none
     f"studies.{name}"
-    for name in "study making numbers results settings workers command_line catalogue".split()
+    for name in "study making rendering results settings workers command_line catalogue".split()
 }
 PLACES = {"output", "overwrite", "jobs", "cluster"}  # where and how, not what
 

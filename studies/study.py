@@ -6,15 +6,19 @@ The terminal, the page of results, the report and `reproduce` all iterate over s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # types alone: what draws is imported where it draws, and --help answers at once
+    Axes = Figure = Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +48,8 @@ class Result:
     """What a study hands back: it is written, shown and forgotten by studies/making.py."""
 
     tables: dict[str, pd.DataFrame]
-    figures: dict[str, Figure]
-    lines: list[str]  # what to say about it in the terminal
+    figures: dict[str, Figure] = field(default_factory=dict)
+    remark: str = ""  # on this run, such as how long it took
     write: Callable[[Path], object] | None = None  # files of other kinds, into the folder
     scratch: Path | None = None  # a folder to remove once the result is in place
 
@@ -63,25 +67,17 @@ class Claim:
     command: str = ""  # that makes the results: filled in from the study
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure of the result, STEM.png; ``alt`` says what is drawn, the caption what it shows."""
-
-    stem: str
-    alt: str
-    caption: str
-
-
 class Tables:
-    """The tables of a result on disk, read when they are asked for: ``tables["bars"]``."""
+    """A result on disk, its tables read when they are asked for: ``tables["bars"]``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        import pandas as pd
-
         return pd.read_parquet(self.folder / f"{name}.parquet")
+
+    def __contains__(self, name: str) -> bool:
+        return (self.folder / f"{name}.parquet").is_file()
 
 
 Said = list[Any]  # paragraphs (str) and tables (DataFrame, its index as first columns)
@@ -95,13 +91,14 @@ def _nothing(_: Any) -> list[Any]:
 class Study:
     name: str  # its command, folder and figure: "conditional-mean"
     title: str  # on every page
+    about: str | None  # the docstring of its file: help of its command, caption of its figures
     options: type[Options]
     run: Callable[[Any], Result | None]  # None: another process has the result (torchrun)
     folder: str  # in the folder of all results
     command: str
-    drawings: tuple[Drawing, ...] = ()
+    says: Callable[[Tables], Said]  # in the terminal and on every page
     claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = _nothing
-    says: Callable[[Tables], Said] = _nothing
+    figures: Mapping[str, str] = field(default_factory=dict)  # stem: what is drawn, in words
     inputs: Callable[[Any], Any] = _nothing  # of options: what else decides the result
 
     def output_of(self, options: Options) -> Path:
@@ -114,11 +111,10 @@ class Study:
         return [replace(claim, command=self.command) for claim in claims]
 
 
-def slr_study(name: str, **parts: Any) -> Study:
-    """A study of the idealised model: its folder and its command follow from its name."""
-    return Study(
-        name=name, folder=f"slr/{name}", command=f"python scripts/run_slr.py {name}", **parts
-    )
+def slr_study(name: str, *, draws: str, **parts: Any) -> Study:
+    """A study of the idealised model: folder, command and figure are named after it."""
+    command = f"python scripts/run_slr.py {name}"
+    return Study(name=name, folder=f"slr/{name}", command=command, figures={name: draws}, **parts)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from studies.catalogue import STUDIES
 from studies.results import is_whole
 from studies.study import Claim, Study
@@ -34,6 +36,20 @@ def as_text(claims: Sequence[Claim]) -> str:
 
 def summary(claims: Sequence[Claim]) -> str:
     return f"{sum(claim.passed for claim in claims)} of {len(claims)} claims pass"
+
+
+def as_table(claims: Sequence[Claim]) -> pd.DataFrame:
+    rows = [
+        {
+            "verdict": "✔ pass" if claim.passed else "✘ miss",
+            "claim": claim.claim,
+            "the paper": claim.paper,
+            "required": claim.required,
+            "measured": measured(claim),
+        }
+        for claim in claims
+    ]
+    return pd.DataFrame(rows).set_index("verdict")
 
 
 def measured(claim: Claim) -> str:

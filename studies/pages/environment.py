@@ -7,7 +7,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from studies.pages.tables import html_table
+import pandas as pd
+
+from studies.rendering import html_table
 from studies.results import SETTINGS, read_json
 
 PACKAGES = (
@@ -17,7 +19,6 @@ PACKAGES = (
 
 
 def environment(results: Path) -> str:
-    import pandas as pd
 
     facts = pd.DataFrame({"": machine()}).rename_axis("machine")
     versions = "".join(

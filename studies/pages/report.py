@@ -9,20 +9,21 @@ import base64
 import hashlib
 import html
 import io
-import itertools
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from studies.catalogue import PRACTICE, STUDIES, THEORY
+from studies.pages.claims import as_table, summary
 from studies.pages.environment import environment
-from studies.pages.tables import as_html, rows_table, scroll_box
 from studies.practice import figure1
+from studies.rendering import as_html, html_table, scroll_box
 from studies.results import is_whole
+from studies.study import Claim, Result, Study, Tables
 from studies.study import Options as StudyOptions
-from studies.study import Result, Study, Tables
 
 PARTS = Path(__file__).parent / "html"
 SCRIPTS = ("scroll.js", "flow.js", "portrait.js", "tokens.js")
@@ -63,12 +64,12 @@ def run(options: Options) -> Result:
         raise ValueError(f"{options.results} is not a folder; python scripts/reproduce.py makes it")
     page = render(options.results)
     n_missing, size = page.count('class="missing"'), len(page.encode()) / 1e6
-    return Result(
-        {},
-        {},
-        [f"{page.count('<img ')} figures, {n_missing} missing, {size:.1f} MB"],
-        lambda folder: (folder / "index.html").write_text(page, encoding="utf-8"),
-    )
+    remark = f"{page.count('<img ')} figures, {n_missing} missing, {size:.1f} MB"
+
+    def write(folder: Path) -> None:
+        (folder / "index.html").write_text(page, encoding="utf-8")
+
+    return Result({}, {}, remark, write)
 
 
 def render(results: Path) -> str:
@@ -105,8 +106,8 @@ def study_section(results: Path, study: Study, *, heading: bool = True) -> str:
     if not is_whole(folder):
         return title + missing(study.title, study.command)
     figures = [
-        figure(folder / f"{drawing.stem}.png", drawing.alt, drawing.caption)
-        for drawing in study.drawings
+        figure(folder / f"{stem}.png", f"Figure: {study.title}", caption)
+        for stem, caption in study.figures.items()
     ]
     said = as_html(study.says(Tables(folder)), study.title)
     command = f'<p class="command">Made by <code>{html.escape(study.command)}</code></p>'
@@ -137,34 +138,17 @@ def data_uri(path: Path) -> tuple[str, int, int]:
     return f"data:image/png;base64,{base64.b64encode(content).decode()}", width, height
 
 
-# ---- claims
-
-VERDICTS = {
-    True: '<span class="verdict pass">✔ pass</span>',
-    False: '<span class="verdict miss">✘ miss</span>',
-}
-CLAIM_COLUMNS = ("claim", "the paper", "required", "measured", "verdict")
-
-
 def claims_section(path: Path) -> str:
+    """The claims that ``make reproduce`` judged last."""
     if not path.is_file():
         return missing("The table of claims", "python scripts/reproduce.py")
-    claims = json.loads(path.read_text(encoding="utf-8"))
-    rows = []
-    for command, group in itertools.groupby(claims, key=lambda claim: str(claim["command"])):
-        made_by = f'<td colspan="5">Made by <code>{html.escape(command)}</code></td>'
-        rows += [f'<tr class="group">{made_by}</tr>', *map(claim_row, group)]
-    passed = sum(claim["passed"] for claim in claims)
-    table = rows_table(CLAIM_COLUMNS, rows, label="Claims")
-    return f"<p>{passed} of {len(claims)} claims pass.</p>\n{table}"
-
-
-def claim_row(claim: dict[str, Any]) -> str:
-    measured = f"{claim['measured']} {claim['interval']}".strip()
-    said = (claim["claim"], claim["paper"], claim["required"], measured)
-    cells = zip(CLAIM_COLUMNS, [*map(html.escape, said), VERDICTS[claim["passed"]]], strict=True)
-    row = "".join(f'<td data-label="{name}">{text}</td>' for name, text in cells)
-    return f"<tr>{row}</tr>"
+    claims = [Claim(**claim) for claim in json.loads(path.read_text(encoding="utf-8"))]
+    table = html_table(as_table(claims), "Claims")
+    for verdict in ("pass", "miss"):  # coloured, but said in words too
+        table = re.sub(
+            rf'<th scope="row">(. {verdict})', rf'<th scope="row" class="{verdict}">\1', table
+        )
+    return f"<p>{summary(claims)}.</p>\n{table}"
 
 
 # ---- the token view
@@ -195,9 +179,11 @@ def json_element(name: str, value: Any) -> str:
 STUDY = Study(
     name="report",
     title="The report",
+    about=__doc__,
     folder="report",
     command="python scripts/report.py",
     options=Options,
     run=run,
     inputs=inputs,
+    says=lambda tables: [f"Open {tables.folder / 'index.html'} in a browser."],
 )

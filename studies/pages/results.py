@@ -4,16 +4,15 @@ A result that is not there yet is named as missing, with the command that makes 
 nothing is written: it fails if the page is not what the results give.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from studies.catalogue import STUDIES
-from studies.pages.claims import measured, read_claims, summary
-from studies.pages.tables import markdown, markdown_table
+from studies.pages.claims import as_table, read_claims, summary
 from studies.pages.times import times_part
+from studies.rendering import as_markdown, markdown_table
 from studies.results import is_whole
-from studies.study import Claim, Drawing, Study, Tables
+from studies.study import Study, Tables
 
 FIGURES = "figures"  # folder next to the page
 TIMES = "times.json"  # file next to the page, of benchmarks/whole.py
@@ -54,51 +53,34 @@ def main(options: Options) -> None:
     folder = options.output.parent / FIGURES
     folder.mkdir(parents=True, exist_ok=True)
     for study in STUDIES:
-        for drawing in study.drawings if is_whole(results / study.folder) else ():
-            source = results / study.folder / f"{drawing.stem}.png"
-            shrink(source, folder / picture(study, drawing))
+        for stem in study.figures if is_whole(results / study.folder) else ():
+            shrink(results / study.folder / f"{stem}.png", folder / picture(study, stem))
     options.output.write_text(page, encoding="utf-8")
     missing = [study.title for study in STUDIES if not is_whole(results / study.folder)]
     print(f"written to {options.output}" + (f"; missing: {', '.join(missing)}" if missing else ""))
 
 
 def page_of(results: Path, times: Path) -> str:
-    parts = [INTRODUCTION, *claims_part(read_claims(results))]
+    parts = [INTRODUCTION]
+    if claims := read_claims(results):
+        parts += ["## Claims", f"{summary(claims)}.", markdown_table(as_table(claims))]
     for study in STUDIES:
         parts.append(f"## {study.title}")
         if not is_whole(results / study.folder):
             parts.append(f"Not made yet: `{study.command}`.")
             continue
-        parts += markdown(study.says(Tables(results / study.folder)))
+        parts += as_markdown(study.says(Tables(results / study.folder)))
         parts += [
-            f"![{drawing.alt}]({FIGURES}/{picture(study, drawing)})" for drawing in study.drawings
+            f"![{study.title}]({FIGURES}/{picture(study, stem)})\n\n*{caption}*"
+            for stem, caption in study.figures.items()
         ]
         parts.append(f"Made by `{study.command}`.")
     first, *others = [*parts, *times_part(times)]
     return "\n".join([first, *(f"{part}\n" for part in others)])
 
 
-def claims_part(claims: Sequence[Claim]) -> list[str]:
-    """The table of claims that ``make reproduce`` prints at its end."""
-    import pandas as pd
-
-    if not claims:
-        return []
-    rows = [
-        {
-            "": "pass" if claim.passed else "**miss**",
-            "claim": claim.claim,
-            "the paper": claim.paper,
-            "required": claim.required,
-            "measured": measured(claim),
-        }
-        for claim in claims
-    ]
-    return ["## Claims", f"{summary(claims)}.", markdown_table(pd.DataFrame(rows).set_index(""))]
-
-
-def picture(study: Study, drawing: Drawing) -> str:
-    return f"{study.folder.replace('/', '-')}-{drawing.stem}.png"
+def picture(study: Study, stem: str) -> str:
+    return f"{study.folder.replace('/', '-')}-{stem}.png"
 
 
 def shrink(source: Path, target: Path) -> None:

@@ -1,26 +1,17 @@
 """How long everything takes, as benchmarks/whole.py measured it in a fresh clone."""
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from studies.pages.tables import markdown_table
+import pandas as pd
+
+from studies.rendering import markdown_table
 from studies.results import read_json
 
-STAGES = {  # commands that are a stage of `make reproduce`, with what they need: not timed again
-    "python scripts/figure1.py": "figure1",
-    "python scripts/bridge.py": "bridge",
-    "python scripts/run_slr.py portrait": "slr",
-    "python scripts/run_slr.py layer": "slr",
-}
 PARTS = ("setup", "reproduce", "killed", "test", "commands")
 
 
 def times_part(path: Path) -> list[str]:
     """The section of the page of results, from docs/times.json."""
-    import pandas as pd
-
     if not path.is_file():
         return []
     times = read_json(path)
@@ -47,29 +38,3 @@ def times_part(path: Path) -> list[str]:
         "undisturbed run, compared to the last bit.",
         "Made by `python benchmarks/whole.py`.",
     ]
-
-
-def readme_rows(readme: str) -> Iterator[tuple[list[str], str]]:
-    """The commands and the time of each row of README's table.
-
-    `python x.py portrait` (`yardsticks`, `scaling`) stands for three commands.
-    """
-    for line in readme.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 3 and cells[1].startswith("`python "):
-            first, *others = re.findall(r"`([^`]+)`", cells[1])
-            yield [first, *(f"{first.rsplit(' ', 1)[0]} {name}" for name in others)], cells[2]
-
-
-def rounded(seconds: float) -> str:
-    """As README says it."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def readme_time(commands: list[str], times: dict[str, Any]) -> str:
-    """What README should say of a row."""
-    if stage := STAGES.get(commands[0]):
-        taken = rounded(times["reproduce"]["stages"][stage])
-        return f"{taken}, all of `{stage}` in `make reproduce`"
-    (command,) = commands
-    return rounded(times["commands"][command])

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from studies.making import ensure_all
-from studies.numbers import interval, spread
 from studies.practice import transformer
+from studies.rendering import interval, spread
 from studies.settings import settings_of
-from studies.study import Claim, Drawing, Result, Said, Study, Tables
+from studies.study import Claim, Result, Said, Study, Tables
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SPLITS = ("test", "ood_structure")  # new adjectives are unknown to models from scratch
 QUANTITIES = {  # column: what it is called in tables and figures
@@ -75,8 +75,6 @@ def run(options: Options) -> Result:
         raise ValueError("--seeds must be at least 1 and --sentences at least 48")
     ensure_all(transformer.STUDY, transformers(options))
 
-    import pandas as pd
-
     from studies.practice.bridge_figures import plot_causal, plot_learning
 
     tables = practice(options)
@@ -89,16 +87,14 @@ def run(options: Options) -> Result:
         "learning": plot_learning(tables["learning"], tables["theory"]),
         "causal": plot_causal(tables["causal"]),
     }
-    return Result(tables, figures, lines_of(tables))
+    return Result(tables, figures)
 
 
 # ---- practice
 
 
-def practice(options: Options) -> "dict[str, pd.DataFrame]":
+def practice(options: Options) -> dict[str, pd.DataFrame]:
     """Everything measured on Transformers: directions, idealised, learning and causal."""
-    import pandas as pd
-
     # Small ones side by side, each on one core; then MiniLM, whose matrices keep all of them busy.
     look = functools.partial(look_into, options.sentences)
     ours = [Subject(each.preset, each.seed, each.output) for each in transformers(options)]
@@ -111,7 +107,7 @@ def practice(options: Options) -> "dict[str, pd.DataFrame]":
     }
 
 
-def look_into(sentences: int, subject: Subject) -> "dict[str, pd.DataFrame]":
+def look_into(sentences: int, subject: Subject) -> dict[str, pd.DataFrame]:
     from probing.models.pretrained import load_model
     from probing.models.training import one_thread
 
@@ -125,8 +121,7 @@ def look_into(sentences: int, subject: Subject) -> "dict[str, pd.DataFrame]":
 
 def tables_of(
     model: Any, tokenizer: Any, sentences: int, subject: Subject
-) -> "dict[str, pd.DataFrame]":
-    import pandas as pd
+) -> dict[str, pd.DataFrame]:
 
     from data_gen import build_dataset
     from probing.circuits.causal import Bench, causal_table
@@ -178,14 +173,12 @@ def tables_of(
 # ---- theory beside it
 
 
-def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> "pd.DataFrame":
+def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataFrame:
     """One of the paper's experiments, one row per run and step, with the Transformer's columns.
 
     relative_error is the excess risk above that of Bayes, over the same of the zero predictor;
     aligned says whether the run ends at a global minimum.
     """
-    import numpy as np
-
     from slr.attentions.mass import attention_mass
     from slr.dynamics.experiment import EXPERIMENTS, run_experiment
     from slr.yardsticks import bayes_excess_risk, zero_excess_risk
@@ -207,11 +200,8 @@ def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> "pd.Data
     return table.assign(aligned=table["run"].map(trajectory.outcomes()["aligned"]))
 
 
-def start_and_end(curves: "pd.DataFrame", by: str) -> "pd.DataFrame":
+def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
     """Each quantity at the first and the last step: median and 95% range over ``by``."""
-    import numpy as np
-    import pandas as pd
-
     rows = []
     ends = {"start": curves["step"].min(), "end": curves["step"].max()}
     for when, step in ends.items():
@@ -224,10 +214,8 @@ def start_and_end(curves: "pd.DataFrame", by: str) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def order_of_learning(curves: "pd.DataFrame", by: str) -> "pd.DataFrame":
+def order_of_learning(curves: pd.DataFrame, by: str) -> pd.DataFrame:
     """For each seed or run: the share of the training after which v, and k, stay aligned."""
-    import pandas as pd
-
     from probing.circuits.learning import first_above
 
     rows = []
@@ -241,7 +229,7 @@ def order_of_learning(curves: "pd.DataFrame", by: str) -> "pd.DataFrame":
 # ---- what it says
 
 
-def strongest_heads(directions: "pd.DataFrame") -> Any:
+def strongest_heads(directions: pd.DataFrame) -> Any:
     """Absolute cosines (a direction has no sign) of each model's head with most attention on the
     informative word, grouped over training seeds.
     """
@@ -249,14 +237,14 @@ def strongest_heads(directions: "pd.DataFrame") -> Any:
     return heads.abs().groupby(["model", "trained"])
 
 
-def first_layer_effects(causal: "pd.DataFrame") -> Any:
+def first_layer_effects(causal: pd.DataFrame) -> Any:
     """Edits of the embeddings' output in the 1-layer model, test split, at one dose of steering."""
     rows = causal.query("model == 'tiny' and split == 'test' and layer == 0")
     rows = rows[rows["dose"].isna() | (rows["dose"] == 1.0)]
     return rows.groupby(["test", "edit", "site"], sort=False)
 
 
-def beside(table: "pd.DataFrame") -> "pd.DataFrame":
+def beside(table: pd.DataFrame) -> pd.DataFrame:
     texts = [interval(*row) for row in table[["median", "low", "high"]].to_numpy()]
     table = table.assign(text=texts, quantity=table["quantity"].map(QUANTITIES))
     wide = table.pivot_table(
@@ -266,34 +254,16 @@ def beside(table: "pd.DataFrame") -> "pd.DataFrame":
     return wide
 
 
-def lines_of(tables: "dict[str, pd.DataFrame]") -> list[str]:
-    columns = ["kappa", "nu", "kappa_null_95", "nu_null_95", "attention_mass"]
-    ideal = tables["idealised"].query("split == 'test'").groupby(["gate", "source"])
-    effects = first_layer_effects(tables["causal"])[["accuracy", "flips", "attention_mass"]]
-    return [
-        "|cosines| of weights and probes, of the head with most attention (mean over seeds)",
-        strongest_heads(tables["directions"])[columns].mean().round(3).to_string(),
-        "the paper's predictor on the embeddings of the 1-layer model, test split",
-        ideal[["accuracy", "attention_mass"]].mean().round(3).to_string(),
-        "theory beside practice: median [95% range]",
-        beside(tables["theory_practice"]).to_string(),
-        "share of the training after which v and k stay aligned (median)",
-        tables["order"].groupby("model")[["v", "k"]].median().round(3).to_string(),
-        "causal tests on the 1-layer model, test split, embeddings (mean over seeds)",
-        effects.mean().round(3).to_string(),
-    ]
-
-
-def at_least(values: "pd.Series", claim: str, least: float, paper: str = "") -> Claim:
+def at_least(values: pd.Series, claim: str, least: float, paper: str = "") -> Claim:
     return _over_seeds(values, claim, f"at least {least:g}", values.min() >= least, paper)
 
 
-def at_most(values: "pd.Series", claim: str, most: float) -> Claim:
+def at_most(values: pd.Series, claim: str, most: float) -> Claim:
     return _over_seeds(values, claim, f"at most {most:g}", values.max() <= most)
 
 
 def _over_seeds(
-    values: "pd.Series", claim: str, required: str, passed: bool, paper: str = ""
+    values: pd.Series, claim: str, required: str, passed: bool, paper: str = ""
 ) -> Claim:
     return Claim(
         claim=claim,
@@ -341,7 +311,6 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-    import pandas as pd
 
     heads = strongest_heads(tables["directions"])
     names = {"kappa": "cos(key, k_hat)", "nu": "cos(value, v_hat)", "rho": "cos(key, value)"}
@@ -377,6 +346,7 @@ def says(tables: Tables) -> Said:
 STUDY = Study(
     name="bridge",
     title="k* and v* inside the Transformer",
+    about=__doc__,
     folder="bridge",
     command="python scripts/bridge.py",
     options=Options,
@@ -384,25 +354,14 @@ STUDY = Study(
     inputs=inputs,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "learning",
-            "Four rows of curves by training step, a Transformer on the left and single-location "
-            "PGD on the right.",
-            "Learning, practice beside theory. Alignment, attention on the informative token, "
-            "relative error and distance to the invariant manifold during training: a one-layer "
-            "Transformer (left) and projected gradient descent on single-location regression "
-            "(right).",
-        ),
-        Drawing(
-            "causal",
-            "Four panels: accuracy after erasing the value; accuracy and attention after erasing "
-            "the location; changed predictions by dose of steering; changed predictions by layer.",
-            "Causal tests. Erase, steer or reflect, and see what the one-layer Transformer then "
-            "says on the test split: (a) what tells the labels apart is erased, (b) what marks the "
-            "informative token; (c) the informative token is steered or reflected, along v_hat and "
-            "along random directions; (d) after which layer an edit is too late, also in deeper "
-            "models.",
-        ),
-    ),
+    figures={
+        "learning": "Learning, practice beside theory. Alignment, attention on the informative "
+        "token, relative error and distance to the invariant manifold during training: a one-layer "
+        "Transformer (left) and projected gradient descent on single-location regression (right).",
+        "causal": "Causal tests. Erase, steer or reflect, and see what the one-layer Transformer "
+        "then says on the test split: (a) what tells the labels apart is erased, (b) what marks "
+        "the informative token; (c) the informative token is steered or reflected, along v_hat and "
+        "along random directions; (d) after which layer an edit is too late, also in deeper "
+        "models.",
+    },
 )

@@ -29,16 +29,14 @@ def plot_learning(practice: pd.DataFrame, theory: pd.DataFrame) -> Figure:
     """
     runs = theory["run"].nunique()
     aligned = theory[theory["aligned"]]
+    share = f"{aligned['run'].nunique()} of {runs} runs"
     seeds = practice["seed"].nunique()
     with journal_style():
         figure = Figure(figsize=(8.6, 7.4), layout="constrained")
         axes: Any = figure.subplots(4, 2, sharey="row", sharex="col")
         sides = [
             (practice, f"1-layer Transformer ({seeds} {'seed' if seeds == 1 else 'seeds'})"),
-            (
-                aligned,
-                f"single-location PGD ({aligned['run'].nunique()} of {runs} runs: those that align)",
-            ),
+            (aligned, f"single-location PGD ({share}: those that align)"),
         ]
         for column, (table, title) in enumerate(sides):
             axes[0, column].set_title(title)

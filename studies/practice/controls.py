@@ -11,15 +11,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from studies.numbers import number
-from studies.practice.subject import Subject
+import pandas as pd
+
+from studies.practice.subject import Subject, model_name
+from studies.rendering import number
 from studies.study import Claim, Result, Said, Study, Tables
 from studies.study import Options as StudyOptions
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Probe = Literal["value", "cls", "location"]
 TOKEN_SENTENCES = 150  # of which every token is kept, for the location
@@ -46,11 +45,9 @@ def run(options: Options) -> Result:
         raise ValueError("--max-rows must be at least 100, --jobs and --draws at least 1")
     options.check_seed()
 
-    import pandas as pd
-
     from data_gen import read_data
     from probing.models.pretrained import load_model, untrained_like
-    from probing.probes.controls import by_layer, control_splits
+    from probing.probes.controls import control_splits
 
     start = time.perf_counter()
     model, tokenizer = load_model(options.model)
@@ -61,17 +58,13 @@ def run(options: Options) -> Result:
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
     table = pd.concat(tables, ignore_index=True)
-    lines = [
-        f"{options.model}: accuracy on held-out training sentences; compression of labels",
-        by_layer(table).round(2).to_string(),
-        f"{time.perf_counter() - start:.0f} s with {options.jobs} processes",
-    ]
-    return Result({"controls": table}, {}, lines)
+    remark = f"{time.perf_counter() - start:.0f} s with {options.jobs} processes"
+    return Result({"controls": table}, remark=remark)
 
 
 def controlled(
     options: Options, name: str, model: Any, tokenizer: Any, dataset: Any
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     from tqdm import tqdm
 
     from probing.probes.by_layer import read_splits
@@ -128,9 +121,9 @@ def says(tables: Tables) -> Said:
     shown["selectivity"] = labels["selectivity"].map(number)
     shown["compression of labels"] = labels["compression"].map("{:.1f}".format)
     return [
-        "Probes of the 1-layer Transformer (training seed 0): accuracy on held-out training "
-        "sentences, beside the same probe's on control tasks, shuffled labels and along random "
-        "directions. Selectivity is the first less the second; compression that of an online code.",
+        f"Probes of {model_name(tables)}: accuracy on held-out training sentences, beside the same "
+        "probe's on control tasks, shuffled labels and along random directions. Selectivity is the "
+        "first less the second; compression is that of an online code.",
         shown,
     ]
 
@@ -138,6 +131,7 @@ def says(tables: Tables) -> Said:
 STUDY = Study(
     name="controls",
     title="Controls of the probes",
+    about=__doc__,
     folder="controls",
     command="python scripts/controls.py --model results/models/tiny-0",
     options=Options,

@@ -6,7 +6,9 @@ was made from and a word-level tokenizer of its training split.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
 
 from studies.results import read_json, write_json
 from studies.study import Options as StudyOptions
@@ -35,10 +37,10 @@ def run(options: Options) -> Result:
     from data_gen.spec import read_spec
 
     spec = read_spec(options.spec)
-    limits = {"extended": options.extended, "max_rows": options.max_rows}
+    limits: dict[str, Any] = {"extended": options.extended, "max_rows": options.max_rows}
     chosen_splits(spec, **limits)  # fail before the slow imports
 
-    from data_gen.manifest import build_manifest, dataset_card, manifest_table
+    from data_gen.manifest import build_manifest, dataset_card
     from data_gen.tokenizer import build_tokenizer, unknown_shares
 
     dataset = build_dataset(spec, **limits)
@@ -53,7 +55,7 @@ def run(options: Options) -> Result:
         (folder / "README.md").write_text(card, encoding="utf-8")
         tokenizer.save_pretrained(folder / "tokenizer")
 
-    return Result({}, {}, [manifest_table(manifest)], write)
+    return Result({}, write=write)
 
 
 def write_splits(dataset: "DatasetDict", folder: Path, format: str) -> dict[str, str] | None:
@@ -79,7 +81,6 @@ def write_splits(dataset: "DatasetDict", folder: Path, format: str) -> dict[str,
 
 
 def says(tables: Tables) -> Said:
-    import pandas as pd
 
     splits = read_json(tables.folder / "manifest.json")["splits"]
     rows = {
@@ -97,6 +98,7 @@ def says(tables: Tables) -> Said:
 STUDY = Study(
     name="dataset",
     title="The dataset",
+    about=__doc__,
     folder="dataset",
     command="python scripts/generate_data.py --output results/dataset --extended",
     options=Options,

@@ -9,17 +9,16 @@ those that are not there yet, and draws them beside the published bars of BERT. 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from studies.making import ensure, ensure_all
-from studies.numbers import interval, spread
 from studies.practice import probes, transformer
+from studies.rendering import interval, spread
 from studies.settings import settings_of
-from studies.study import Claim, Drawing, Result, Said, Study, Tables
+from studies.study import Claim, Result, Said, Study, Tables
 from studies.study import Options as StudyOptions
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHADED = (("train", 100), ("train", 9_000), ("test", 300), ("test", 4_000), ("ood_structure", 50))
 
@@ -63,26 +62,20 @@ def run(options: Options) -> Result:
     ensure_all(transformer.STUDY, list(transformers(options).values()))
     probed = Tables(ensure(probes.STUDY, probes_of(options)))
 
-    import pandas as pd
-
     from studies.practice.figure1_figure import plot_figure1
 
     models = model_metrics(options)
     bars = pd.concat([transformer_bars(models), minilm_bars(probed["probes"])], ignore_index=True)
     plane = probed["plane"]
     sparsity, sentences = sparsity_part(options)
-    wide = bars.pivot_table(index="series", columns="split", values="accuracy", sort=False)
     return Result(
         {"bars": bars, "models": models, "sparsity": sparsity, "plane": plane},
         {"figure1": plot_figure1(sentences, sparsity, bars, plane)},
-        [wide.round(3).to_string()],
     )
 
 
-def model_metrics(options: Options) -> "pd.DataFrame":
+def model_metrics(options: Options) -> pd.DataFrame:
     """Every model on every split, by series (tiny, tiny-corpus, tiny-swap) and training seed."""
-    import pandas as pd
-
     return pd.concat(
         [
             Tables(each.output)["metrics"].assign(
@@ -94,10 +87,8 @@ def model_metrics(options: Options) -> "pd.DataFrame":
     )
 
 
-def transformer_bars(models: "pd.DataFrame") -> "pd.DataFrame":
+def transformer_bars(models: pd.DataFrame) -> pd.DataFrame:
     """A mean over training seeds with the mean ends of their intervals; the seeds' range apart."""
-    import pandas as pd
-
     from studies.practice.figure1_figure import PUBLISHED
 
     published = [
@@ -116,10 +107,8 @@ def transformer_bars(models: "pd.DataFrame") -> "pd.DataFrame":
     return pd.concat([pd.DataFrame(published), bars.reset_index()], ignore_index=True)
 
 
-def minilm_bars(table: "pd.DataFrame") -> "pd.DataFrame":
+def minilm_bars(table: pd.DataFrame) -> pd.DataFrame:
     """Means over layers, as in the paper; locate-and-read at the layer that training chose."""
-    import pandas as pd
-
     from probing.probes.by_layer import chosen_layers, layer_means
 
     table = probes.true_labels(table)
@@ -130,7 +119,7 @@ def minilm_bars(table: "pd.DataFrame") -> "pd.DataFrame":
     return bars[["series", "split", "accuracy", "low", "high"]]
 
 
-def sparsity_part(options: Options) -> "tuple[pd.DataFrame, list[Any]]":
+def sparsity_part(options: Options) -> tuple[pd.DataFrame, list[Any]]:
     """Sparsity of the first model beside its untrained self, and sentences shaded by attention."""
     from data_gen import build_dataset
     from probing.evaluation import cls_attention, compare_sparsity
@@ -204,7 +193,6 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-    import pandas as pd
 
     from studies.practice.figure1_figure import PUBLISHED, SERIES, SPLIT_NAMES
 
@@ -250,6 +238,7 @@ def says(tables: Tables) -> Said:
 STUDY = Study(
     name="figure1",
     title="Figure 1",
+    about=__doc__,
     folder="figure1",
     command="python scripts/figure1.py",
     options=Options,
@@ -257,16 +246,11 @@ STUDY = Study(
     inputs=inputs,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "figure1",
-            "Four panels: sentences shaded by attention; attention mass on the informative word; "
-            "accuracy by split for eight series; tokens in the plane of k_hat and v_hat.",
-            "Token-wise sparsity and internal linear representations. (a) Attention of [CLS] in a "
-            "trained one-layer Transformer. (b) Its mass on the informative word, beside the "
-            "untrained model and uniform attention. (c) Accuracy by split: the published bars of "
-            "BERT, probes of MiniLM, small Transformers; lines are 95% intervals. (d) MiniLM's "
-            "tokens along the directions of a location and a value probe.",
-        ),
-    ),
+    figures={
+        "figure1": "Token-wise sparsity and internal linear representations. (a) Attention of "
+        "[CLS] in a trained one-layer Transformer. (b) Its mass on the informative word, beside "
+        "the untrained model and uniform attention. (c) Accuracy by split: the published bars of "
+        "BERT, probes of MiniLM, small Transformers; lines are 95% intervals. (d) MiniLM's tokens "
+        "along the directions of a location and a value probe."
+    },
 )

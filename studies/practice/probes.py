@@ -10,15 +10,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from studies.numbers import interval
-from studies.practice.subject import Subject
+import pandas as pd
+
+from studies.practice.subject import Subject, model_name
+from studies.rendering import interval
 from studies.study import Claim, Result, Said, Study, Tables
 from studies.study import Options as StudyOptions
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 N_SHUFFLES = 3
 CONTROL_ROWS = 1000  # of each split are enough for an untrained model ...
@@ -47,8 +46,6 @@ class Options(StudyOptions, Subject):
 def run(options: Options) -> Result:
     check(options)
 
-    import pandas as pd
-
     from data_gen import read_data
     from probing.models.pretrained import load_model, untrained_like
     from probing.sentences import at_most
@@ -70,7 +67,7 @@ def run(options: Options) -> Result:
     tables = {"probes": pd.concat(parts, ignore_index=True)}
     if plane is not None:
         tables["plane"] = plane
-    return Result(tables, {}, list(lines_of(options, tables["probes"])))
+    return Result(tables)
 
 
 def check(options: Options) -> None:
@@ -104,9 +101,8 @@ def check_words(data: str, dataset: Any) -> None:
 
 def probed(
     options: Options, model: Any, tokenizer: Any, dataset: Any, *, name: str = "trained"
-) -> "tuple[pd.DataFrame, pd.DataFrame | None]":
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """The table of one model, for the trained one with shuffled labels below and a plane beside."""
-    import pandas as pd
     from tqdm import tqdm
 
     from probing.probes.by_layer import (
@@ -156,43 +152,20 @@ def probed(
     return pd.concat(tables, ignore_index=True), plane
 
 
-def shuffled(table_of: Any, probes: Any, seed: int) -> "pd.DataFrame":
+def shuffled(table_of: Any, probes: Any, seed: int) -> pd.DataFrame:
     """Means over draws of the labels; a location has no label that could be shuffled.
 
     The C of a shuffled task means nothing: fixed, so that the control is cheap.
     """
-    import pandas as pd
-
     asked = [probe for probe in probes if probe != "location"]
     draws = [table_of(asked, C=0.01, shuffled=True, seed=seed + i) for i in range(N_SHUFFLES)]
     keys = ["probe", "layer", "split"]
     return pd.concat(draws).groupby(keys, sort=False).mean().reset_index()
 
 
-def true_labels(table: "pd.DataFrame") -> "pd.DataFrame":
+def true_labels(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the trained model's probes on the true labels."""
     return table[(table["model"] == "trained") & (table["control"] == "none")]
-
-
-def lines_of(options: Options, table: "pd.DataFrame") -> Iterator[str]:
-    from probing.probes.by_layer import chosen_layers, layer_means
-
-    def text(table: "pd.DataFrame") -> str:
-        wide = table.pivot_table(index="probe", columns="split", values="accuracy", sort=False)
-        return str(wide.round(3).to_string())
-
-    rows = true_labels(table)
-    above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
-    yield f"mean over layers {', '.join(map(str, above))} of {options.model}"
-    yield text(layer_means(rows))
-    if options.protocol == "ours":
-        yield "at the layer with the best cross-validation score on training words"
-        yield text(chosen_layers(rows))
-    for (name, control), part in table.groupby(["model", "control"]):
-        if (name, control) != ("trained", "none"):
-            what = "true labels" if control == "none" else control
-            yield f"control: {name} model, {what} (mean over layers)"
-            yield text(layer_means(part))
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
@@ -209,42 +182,37 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-    import pandas as pd
 
     from probing.probes.by_layer import chosen_layers, layer_means
-    from studies.practice.figure1_figure import SPLIT_NAMES
 
-    table = tables["probes"]
-    names = {
-        ("trained", "none"): "MiniLM",
-        ("untrained", "none"): "untrained",
-        ("trained", "shuffled labels"): "MiniLM, shuffled labels",
-    }
-    parts = [
-        layer_means(table[(table["model"] == model) & (table["control"] == control)]).assign(
-            model=name
-        )
-        for (model, control), name in names.items()
-    ]
+    table, name = tables["probes"], model_name(tables)
+    parts = []
+    for (model, control), rows in table.groupby(["model", "control"], sort=False):
+        words = [name if model == "trained" else "untrained", control.replace("none", "")]
+        parts.append(layer_means(rows).assign(model=", ".join(filter(None, words))))
     rows = true_labels(table)
-    recipe = chosen_layers(rows[rows["probe"] == "reader"])
-    parts.append(recipe.assign(model=f"MiniLM, layer {recipe['layer'].iloc[0]}: the recipe"))
+    if "reader" in set(rows["probe"]) and rows["cv_score"].notna().any():
+        recipe = chosen_layers(rows[rows["probe"] == "reader"])
+        layer = recipe["layer"].iloc[0]
+        parts.append(recipe.assign(model=f"{name}, layer {layer}: the recipe"))
     shown = pd.concat(parts)
     shown["text"] = [interval(*row) for row in shown[["accuracy", "low", "high"]].to_numpy()]
     wide = shown.pivot_table(
         index=["model", "probe"], columns="split", values="text", aggfunc="first", sort=False
     )
+    above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
     return [
-        "Accuracy, mean over layers 1 to 6 with the mean ends of its intervals (of `location`: "
-        "share of sentences whose informative token ranks first). The recipe is `reader` at the "
-        "layer that cross-validation over training words chose.",
-        wide[list(SPLIT_NAMES)].rename(columns=SPLIT_NAMES),
+        f"Accuracy, mean over layers {above[0]} to {above[-1]} with the mean ends of its intervals "
+        "(of `location`: share of sentences whose informative token ranks first). The recipe is "
+        "`reader` at the layer that cross-validation over training words chose.",
+        wide,
     ]
 
 
 STUDY = Study(
     name="probes",
     title="Probes of MiniLM",
+    about=__doc__,
     folder="probes",
     command="python scripts/probe.py",
     options=Options,

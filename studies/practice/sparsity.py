@@ -11,7 +11,7 @@ from pathlib import Path
 
 from studies.practice.subject import Subject
 from studies.study import Options as StudyOptions
-from studies.study import Result, Study
+from studies.study import Result, Said, Study, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,26 +39,31 @@ def run(options: Options) -> Result:
     dataset = read_data(options.data)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     sparsity = compare_sparsity(models, tokenizer, dataset, at_most=options.max_rows)
-    shown = sparsity[sparsity["split"] == "test"].drop(columns="split")
     tables = {"sparsity": sparsity}
-    lines = [
-        "attention of [CLS] on the test split, by layer and head",
-        shown.round(3).to_string(index=False),
-    ]
     if classifies:
         tables["dependence"] = compare_dependence(models, tokenizer, dataset)
-        lines += [
-            "what the prediction depends on",
-            tables["dependence"].round(3).to_string(index=False),
-        ]
-    return Result(tables, {}, lines)
+    return Result(tables)
+
+
+def says(tables: Tables) -> Said:
+    test = tables["sparsity"].query("split == 'test'").drop(columns="split").round(3)
+    said = [
+        "Attention of [CLS] on the test split, by layer and head:",
+        test.set_index(["model", "layer", "head"]),
+    ]
+    if "dependence" in tables:
+        depends = tables["dependence"].round(3).set_index(["model", "split"])
+        said += ["What the prediction depends on:", depends]
+    return said
 
 
 STUDY = Study(
     name="sparsity",
     title="Attention by layer and head",
+    about=__doc__,
     folder="sparsity",
     command="python scripts/sparsity.py",
     options=Options,
     run=run,
+    says=says,
 )

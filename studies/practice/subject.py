@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from studies.results import SETTINGS, read_json
+from studies.study import Tables
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
@@ -15,3 +18,9 @@ class Subject:
     def check_seed(self) -> None:
         if self.seed < 0:
             raise ValueError(f"--seed must not be negative, but is {self.seed}")
+
+
+def model_name(tables: Tables) -> str:
+    """The model that a result is about, as pages call it."""
+    name = str(read_json(tables.folder / SETTINGS)["model"]).split(", ")[0]  # without its hash
+    return {"minilm": "MiniLM"}.get(name, name)

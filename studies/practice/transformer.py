@@ -11,16 +11,16 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import pandas as pd
+
+from studies.rendering import interval
 from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
 from studies.study import Options as StudyOptions
-from studies.study import Result, Study
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
+from studies.study import Result, Said, Study, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,8 @@ def run(options: Options) -> Result | None:
         if options.snapshots:
             shutil.copytree(checkpoints / SNAPSHOTS, folder / SNAPSHOTS)
 
-    lines = [table_text(table), f"trained and evaluated in {seconds:.0f} s"]
-    return Result({"metrics": table}, {}, lines, write, scratch=checkpoints)
+    remark = f"trained and evaluated in {seconds:.0f} s"
+    return Result({"metrics": table}, {}, remark, write, scratch=checkpoints)
 
 
 def checkpoint_folder(options: Options, first_process: bool) -> Path:
@@ -146,8 +146,6 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
 
 def validation_split(dataset: Any) -> Any:
     """Four fifths of the training split to train on, and the rest to judge by."""
-    import numpy as np
-
     from probing.sentences import draw
 
     train = dataset["train"]
@@ -163,8 +161,6 @@ class Vectors(NamedTuple):
 
 def word_vectors_of(options: Options, spec: Any, dataset: Any) -> Vectors:
     """Frozen word vectors, of the built-in corpus or a GloVe file, and a tokenizer for them."""
-    import numpy as np
-
     from data_gen import build_tokenizer
     from probing.models.word_vectors import corpus, read_vectors, word_vectors
 
@@ -185,7 +181,7 @@ def word_vectors_of(options: Options, spec: Any, dataset: Any) -> Vectors:
     return Vectors(tokenizer, rows)
 
 
-def metrics_of(table: "pd.DataFrame", seed: int, seconds: float) -> dict[str, Any]:
+def metrics_of(table: pd.DataFrame, seed: int, seconds: float) -> dict[str, Any]:
     by_split = table.set_index("split")
     return {
         "accuracy": by_split["accuracy"].to_dict(),
@@ -199,22 +195,22 @@ def metrics_of(table: "pd.DataFrame", seed: int, seconds: float) -> dict[str, An
     }
 
 
-def table_text(table: "pd.DataFrame") -> str:
-    lines = [f"{'split':22} {'rows':>6}  accuracy (95% interval)   attention on the word"]
-    for row in table.to_dict("records"):
-        interval = f"[{row['accuracy_low']:.3f}, {row['accuracy_high']:.3f}]"
-        lines.append(
-            f"{row['split']:22} {row['rows']:>6}  {row['accuracy']:.3f} {interval}"
-            f"      {row['attention_mass']:.3f}"
-        )
-    return "\n".join(lines)
+def says(tables: Tables) -> Said:
+    table = tables["metrics"].set_index("split")
+    columns = {"accuracy": "accuracy", "attention_mass": "attention on the word that decides"}
+    for name, label in columns.items():
+        ends = table[[name, f"{name}_low", f"{name}_high"]].to_numpy()
+        table[label] = [interval(x, low, high, 3) for x, low, high in ends]
+    return [table[["rows", *columns.values()]]]
 
 
 STUDY = Study(
     name="transformer",
     title="A Transformer from scratch",
+    about=__doc__,
     folder="transformer",
     command="python scripts/train_transformer.py",
     options=Options,
     run=run,
+    says=says,
 )

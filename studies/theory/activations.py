@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+import numpy as np
+import pandas as pd
+
+from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
     from slr.task import Task
 
 
@@ -36,8 +36,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-    import numpy as np
-    import pandas as pd
 
     from slr.task import Task
 
@@ -64,15 +62,7 @@ def run(options: Options) -> Result:
         rf" $L={base.L}$, $\gamma={base.gamma:g}$ but for the axis; {n_samples:,} samples,"
         " bars: 2 standard errors"
     )
-    gap, most = above_bayes(table, "softmax").abs().max(), max(axes["d"])
-    top = table[(table["axis"] == "d") & (table["d"] == most)]
-    lines = [
-        f"activations: softmax against Bayes at gamma = 1, d = {min(axes['d'])} to {most}: "
-        f"at most {gap:.1f} standard errors apart",
-        f"activations: at d = {most}, L = {base.L}, gamma = 1: "
-        + ", ".join(f"{row.attention} {row.excess_risk:.4f}" for row in top.itertuples()),
-    ]
-    return Result({"activations": table}, {"activations": plot_activations(table, caption)}, lines)
+    return Result({"activations": table}, {"activations": plot_activations(table, caption)})
 
 
 def _rows(task: "Task", n_samples: int, rng: Any) -> list[dict[str, Any]]:
@@ -80,7 +70,7 @@ def _rows(task: "Task", n_samples: int, rng: Any) -> list[dict[str, Any]]:
     from slr.attentions.best import best_attention
     from slr.yardsticks import bayes_excess_risk
 
-    setting = {"d": task.d, "L": task.L, "gamma": task.gamma}
+    setting: dict[str, Any] = {"d": task.d, "L": task.L, "gamma": task.gamma}
     bayes = bayes_excess_risk(task, n_samples, rng)
     rows = [setting | {"attention": "bayes", "excess_risk": bayes.value, "stderr": bayes.stderr}]
     for label, (gate, fit_threshold) in ATTENTIONS.items():
@@ -91,7 +81,7 @@ def _rows(task: "Task", n_samples: int, rng: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def above_bayes(table: "pd.DataFrame", attention: str) -> "pd.Series":
+def above_bayes(table: pd.DataFrame, attention: str) -> pd.Series:
     """By d, at gamma = 1: the risk of an attention above that of Bayes, in standard errors."""
     rows = table[table["axis"] == "d"].set_index(["attention", "d"])
     own, bayes = rows.loc[attention], rows.loc["bayes"]
@@ -99,7 +89,7 @@ def above_bayes(table: "pd.DataFrame", attention: str) -> "pd.Series":
     return (own["excess_risk"] - bayes["excess_risk"]) / error
 
 
-def plot_activations(table: Any, caption: str) -> "Figure":
+def plot_activations(table: Any, caption: str) -> Figure:
     """Best excess risk of each attention, and Bayes, against d, L and gamma.
 
     ``table`` has axis ("d", "L" or "gamma"), these three, attention, excess_risk and stderr.
@@ -179,15 +169,10 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "activations",
     title="Other attentions",
+    about=__doc__,
     options=Options,
     run=run,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "activations",
-            "Best excess risk of each attention, and Bayes, against d, L and gamma.",
-            "The best risk that each attention can reach, against Bayes.",
-        ),
-    ),
+    draws="The best excess risk that each attention can reach, and Bayes, against d, L and gamma.",
 )

@@ -2,14 +2,23 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from studies.numbers import interval
-from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from studies.rendering import interval
+from studies.study import (
+    Axes,
+    Claim,
+    Figure,
+    Result,
+    Said,
+    SlrOptions,
+    Tables,
+    progress_bar,
+    slr_study,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +29,6 @@ class Options(SlrOptions):
 
 def run(options: Options) -> Result:
     """Error of softmax and kernel attention against L, and of what was learned at one length."""
-    import numpy as np
-    import pandas as pd
-
     from slr.attentions.conditional_mean import LatentTask, fit_slope
     from slr.attentions.learned import learn_attention
 
@@ -64,29 +70,13 @@ def run(options: Options) -> Result:
         " errors"
     )
     figure = plot_conditional_mean(tables["errors"], learned_at, slopes, fitted, caption)
-    lines = [
-        f"{label}: slope {s.value:.2f} [{s.low:.2f}, {s.high:.2f}] for L >= {fitted[0]}"
-        for label, s in slopes.items()
-    ]
-    ends = [row for row in rows if row["L"] == lengths[-1]]
-    lines += [
-        f"L = {r['L']}, {r['attention']}: {r['error']:.4f} +- {r['stderr']:.4f}" for r in ends
-    ]
-    lines += [
-        f"learned at {r['L']}: beta {r['beta']:.1f}, precision {r['precision']:.2f} (true "
-        f"{task.precision:g}), ridge {r['ridge']:.3f} (noise^2 {task.noise_std**2:g})"
-        for r in parameters
-    ]
-    lines = [f"conditional-mean: {line}" for line in lines]
-    return Result(tables, {"conditional-mean": figure}, lines)
+    return Result(tables, {"conditional-mean": figure})
 
 
 def _errors_at(
     task: Any, L: int, n_contexts: int, learned: dict[int, Any], rng: Any
 ) -> dict[tuple[str, int], Any]:
     """Errors by context of each attention at length L: those best there, and learned ones."""
-    import numpy as np
-
     from slr.attentions import conditional_mean as c
 
     tuning = c.sample_contexts(task, 2 * n_contexts, L, 16, rng)
@@ -108,14 +98,12 @@ def plot_conditional_mean(
     slopes: Mapping[str, Any],
     fitted: Sequence[int],
     caption: str,
-) -> "Figure":
+) -> Figure:
     """Error against L on log axes with fitted slopes; and of attention learned at one length.
 
     ``table`` has attention, L, error and stderr; ``slopes`` of the two attentions that are
     best at each length, fitted to the lengths ``fitted``.
     """
-    import numpy as np
-
     from slr.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, journal_style, panels
 
     with journal_style():
@@ -147,7 +135,7 @@ def plot_conditional_mean(
 
 
 def _draw_errors(
-    ax: "Axes", table: Any, name: str, colour: str, marker: str, label: str, *, ls: str
+    ax: Axes, table: Any, name: str, colour: str, marker: str, label: str, *, ls: str
 ) -> None:
     rows = table[table["attention"] == name].sort_values("L")
     ax.errorbar(
@@ -183,21 +171,20 @@ def says(tables: Tables) -> Said:
         f"Slope of the log error in log L: {text}.",
         "Mean squared error, with two standard errors:",
         wide[chosen].rename(columns=lambda L: f"L = {L}"),
+        "What was learned at a length: sharpness of the softmax, precision and ridge of the kernel "
+        "(in truth 2 and 0.09):",
+        tables["learned"].set_index("L").map("{:.3f}".format),
     ]
 
 
 STUDY = slr_study(
     "conditional-mean",
     title="Attention as a conditional mean",
+    about=__doc__,
     options=Options,
     run=run,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "conditional-mean",
-            "Error against length on log axes with fitted slopes, and error of learned attention.",
-            "Attention as an estimate of E[value | key]: its error against the number of tokens.",
-        ),
-    ),
+    draws="(a) Error against the number of tokens, with fitted slopes; (b, c) error of softmax and "
+    "kernel attention that were learned at one length.",
 )

@@ -33,12 +33,8 @@ def run_all(options: AllOptions) -> None:
         make(study, options_for(study, **given))
 
 
-def about(study: Study) -> str:
-    return "\n\n".join([f"{study.title}.", *(drawing.caption for drawing in study.drawings)])
-
-
 COMMANDS: dict[str, Command] = {
-    **{study.name: study_command(study, about(study)) for study in THEORY},
+    **{study.name: study_command(study) for study in THEORY},
     "paper": Command(paper.Options, run_paper, "The paper's five experiments."),
     "all": Command(AllOptions, run_all, __doc__ or ""),  # without a word, too
 }

@@ -5,14 +5,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from studies.numbers import spread
-from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+import numpy as np
+import pandas as pd
+
+from studies.rendering import spread
+from studies.study import (
+    Axes,
+    Claim,
+    Figure,
+    Result,
+    Said,
+    SlrOptions,
+    Tables,
+    progress_bar,
+    slr_study,
+)
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from slr.attentions.layer_training import LayerRuns
     from slr.task import Task
 
@@ -34,8 +43,6 @@ class Options(SlrOptions):
 
 def run(options: Options) -> Result:
     """The paper's softmax layer by step, and the end of training without one part or another."""
-    import pandas as pd
-
     from slr.attentions.layer import ARCHITECTURES
     from slr.attentions.layer_training import LayerTraining, train_layers
     from slr.figures import task_in_words
@@ -67,26 +74,16 @@ def run(options: Options) -> Result:
         f"{task_in_words(task)}; (a-c) SGD, {runs} runs{few}, median and 95% percentile band\n"
         f"(d) Adam, {variant_steps} steps, {variant_runs} runs{few}"
     )
-    lines = [
-        f"layer: softmax, {runs} runs: {_ends(trained)}",
-        "layer: " + ", ".join(f"{key} {value:.4g}" for key, value in yardsticks.items()),
-        *(
-            f"layer: {label}, Adam, {variant_runs} runs: {_ends(x)}"
-            for label, x in variants.items()
-        ),
-    ]
     tables = {
         "layer": trained.to_frame(),
         "architectures": pd.concat(frames, ignore_index=True),
         "yardsticks": pd.DataFrame([yardsticks]),
     }
-    return Result(tables, {"layer": plot_layer(trained, variants, yardsticks, caption)}, lines)
+    return Result(tables, {"layer": plot_layer(trained, variants, yardsticks, caption)})
 
 
 def _yardsticks(task: "Task", options: Options) -> dict[str, float]:
     """Excess risks to compare with: zero, best linear, erf oracle at its best lam, Bayes."""
-    import numpy as np
-
     from slr import yardsticks as y
 
     n_samples = 2_000 if options.smoke else 100_000
@@ -99,23 +96,12 @@ def _yardsticks(task: "Task", options: Options) -> dict[str, float]:
     }
 
 
-def _ends(runs: "LayerRuns") -> str:
-    columns = {
-        "excess risk": runs.excess_risk,
-        "mass": runs.mass,
-        "cos(key, k*)": runs.key_cosine,
-        "|cos(key, v*)|": abs(runs.swap_cosine),
-    }
-    last = {label: values[:, -1] for label, values in columns.items()}
-    return ", ".join(f"{label} {x.min():.4f} to {x.max():.4f}" for label, x in last.items())
-
-
 def plot_layer(
     trained: "LayerRuns",
     variants: "Mapping[str, LayerRuns]",
     yardsticks: Mapping[str, float],
     caption: str,
-) -> "Figure":
+) -> Figure:
     """Excess risk, attention mass and alignment by step; final excess risk of the variants."""
     from slr.figures import BLUE, GREY, ORANGE, draw_bands, journal_style, panels
 
@@ -145,9 +131,7 @@ def plot_layer(
         return figure
 
 
-def _draw_yardsticks(
-    ax: "Axes", yardsticks: Mapping[str, float], *, vertical: bool = False
-) -> None:
+def _draw_yardsticks(ax: Axes, yardsticks: Mapping[str, float], *, vertical: bool = False) -> None:
     """Lines at the yardsticks, labelled with their values; below the floor only the label."""
     from slr.figures import YARDSTICK_STYLES
 
@@ -162,9 +146,8 @@ def _draw_yardsticks(
 
 
 def _draw_variants(
-    ax: "Axes", variants: "Mapping[str, LayerRuns]", yardsticks: Mapping[str, float]
+    ax: Axes, variants: "Mapping[str, LayerRuns]", yardsticks: Mapping[str, float]
 ) -> None:
-    import numpy as np
 
     from slr.figures import BLUE, PURPLE
 
@@ -204,24 +187,25 @@ def claims(tables: Tables) -> Iterator[Claim]:
     )
 
 
-def _over_runs(values: "pd.Series") -> str:
+def _over_runs(values: pd.Series) -> str:
     return f"[{values.min():.4f}, {values.max():.4f}] over {len(values)} runs"
 
 
-def _last_step(table: "pd.DataFrame") -> "pd.DataFrame":
+def _last_step(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["step"] == table["step"].max()]
 
 
 def says(tables: Tables) -> Said:
-    import pandas as pd
 
     end, variants = _last_step(tables["layer"]), _last_step(tables["architectures"])
     yardsticks = tables["yardsticks"].iloc[0]
-    groups = variants.groupby("architecture", sort=False)
+    swapped = variants["swap_cosine"].abs()
+    groups = variants.assign(swapped=swapped).groupby("architecture", sort=False)
     shown = pd.DataFrame(
         {
             "excess risk": groups["excess_risk"].agg(lambda x: spread(x, 3)),
             "attention on the informative token": groups["mass"].agg(spread),
+            "|cos(key, v*)|": groups["swapped"].agg(spread),
         }
     )
     known = ", ".join(f"{name} {yardsticks[name]:.3f}" for name in yardsticks.index)
@@ -239,17 +223,11 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "layer",
     title="A whole attention layer",
+    about=__doc__,
     options=Options,
     run=run,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "layer",
-            "Excess risk, attention mass and alignment by step of a softmax layer; final risk of "
-            "its variants.",
-            "A whole attention layer trained on the same data: excess risk, attention on the "
-            "informative token, alignment, and what it does without its parts.",
-        ),
-    ),
+    draws="A softmax layer by training step: (a) excess risk, (b) attention on the informative "
+    "token, (c) alignment; (d) the final risk of what is left without one part or another.",
 )

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from studies.numbers import number
-from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+import numpy as np
+import pandas as pd
+
+from studies.rendering import number
+from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from slr.task import Task
 
 FULL_RUNS = 20
@@ -30,8 +31,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-    import numpy as np
-    import pandas as pd
 
     from slr.attentions.layer_training import LayerTraining, train_layers
     from slr.figures import task_in_words
@@ -65,16 +64,7 @@ def run(options: Options) -> Result:
         f"{task_in_words(task)}, $Y$ the mean of $R$ values; attentions at their best, 2 standard"
         f" errors\nlayer: Adam, {runs} runs, {n_steps} steps{few}, median and 95% interval"
     )
-    lines = [
-        f"locations: R = {R}: "
-        + ", ".join(
-            f"{r.attention} {r.relative_risk:.4f}"
-            + ("" if np.isnan(r.mass) else f" (mass {r.mass:.2f})")
-            for r in table[table["n_informative"] == R].itertuples()
-        )
-        for R in trained
-    ]
-    return Result({"locations": table}, {"locations": plot_locations(table, caption)}, lines)
+    return Result({"locations": table}, {"locations": plot_locations(table, caption)})
 
 
 def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
@@ -101,7 +91,7 @@ def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]
     ]
 
 
-def plot_locations(table: Any, caption: str) -> "Figure":
+def plot_locations(table: Any, caption: str) -> Figure:
     """Excess risk over that of the zero predictor, and attention mass, against R.
 
     ``table`` has attention, n_informative, relative_risk, low, high, mass (bars from low to high).
@@ -164,15 +154,11 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "locations",
     title="Several informative tokens",
+    about=__doc__,
     options=Options,
     run=run,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "locations",
-            "Relative excess risk and attention mass against the number of informative tokens.",
-            "Several informative tokens in place of one.",
-        ),
-    ),
+    draws="Excess risk relative to guessing 0, and attention mass, against the number of "
+    "informative tokens.",
 )

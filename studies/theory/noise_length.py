@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from studies.study import Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+import numpy as np
+import pandas as pd
+
+from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from slr.dynamics.trajectory import Trajectory
 
 
@@ -22,8 +23,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-    import numpy as np
-    import pandas as pd
 
     from slr.dynamics.experiment import EXPERIMENTS, run_experiment
     from slr.dynamics.trajectory import ALIGNMENT
@@ -59,21 +58,11 @@ def run(options: Options) -> Result:
         rf"aligned: $|\kappa|, |\nu| > {ALIGNMENT}$; dotted: zero predictor; "
         r"dash: oracle at the last $\lambda$; x: no run aligns"
     )
-    middle = table[table["gamma"] == gammas[len(gammas) // 2]]
-    lines = [
-        f"noise-length: gamma = {r.gamma:.2g}, L = {r.L}, "
-        f"{'' if r.noise == 'PGD' else 'SGD, noise '}{r.noise}: "
-        f"excess risk {r.excess_risk:.4f}, {r.share:.0%} aligned, {r.steps:.0f} steps"
-        for r in middle.itertuples()
-    ]
-    figure = plot_noise_length(table, caption)
-    return Result({"noise_length": table}, {"noise-length": figure}, lines)
+    return Result({"noise_length": table}, {"noise-length": plot_noise_length(table, caption)})
 
 
 def _ends(trajectory: "Trajectory") -> dict[str, Any]:
     """Where the runs of one setting end, and how soon: medians and 95% intervals."""
-    import numpy as np
-
     from slr.yardsticks import oracle_excess_risk
 
     ends = trajectory.outcomes()
@@ -89,14 +78,12 @@ def _ends(trajectory: "Trajectory") -> dict[str, Any]:
     return row
 
 
-def plot_noise_length(table: Any, caption: str) -> "Figure":
+def plot_noise_length(table: Any, caption: str) -> Figure:
     """Final excess risk (top) and steps to align (below) against noise, for each gamma and L.
 
     ``table`` has gamma, L, noise (a label, "PGD" without sampling), share (of runs that align),
     oracle (at the last lam), and excess_risk and steps with their _low and _high.
     """
-    import numpy as np
-
     from slr.figures import COLOURS, GREY, MARKERS, journal_style, panels
 
     gammas, lengths = sorted(table["gamma"].unique()), sorted(table["L"].unique())
@@ -155,14 +142,10 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "noise-length",
     title="Label noise and length",
+    about=__doc__,
     options=Options,
     run=run,
     says=says,
-    drawings=(
-        Drawing(
-            "noise-length",
-            "Final excess risk and steps to align against label noise, for several L and gamma.",
-            "Training over label noise, length and gamma.",
-        ),
-    ),
+    draws="Final excess risk (top) and steps to align (below) against label noise, for several L "
+    "and gamma.",
 )

@@ -3,18 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from studies.study import (
-    Claim,
-    Drawing,
-    Result,
-    Said,
-    SlrOptions,
-    Study,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.study import Claim, Result, Said, SlrOptions, Study, Tables, progress_bar, slr_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +20,6 @@ class Options(SlrOptions):
 
 def run(name: str, options: Options) -> Result:
     from slr.dynamics.experiment import EXPERIMENTS, run_experiment
-    from slr.dynamics.trajectory import ALIGNMENT
     from slr.figures import plot_experiment
 
     experiment = EXPERIMENTS[name]
@@ -41,16 +31,8 @@ def run(name: str, options: Options) -> Result:
         trajectory = run_experiment(experiment, progress=progress)
     # From the sphere with a small lam runs end at different points: bands would hide that.
     figure = plot_experiment(name, trajectory, bands=name != "pgd-small-lambda")
-    ends = trajectory.outcomes()
-    lines = [
-        f"{name}: {ends['aligned'].sum()} of {runs} runs aligned (|kappa|, |nu| > {ALIGNMENT}; "
-        f"{trajectory.aligned(0.99).sum()} above 0.99), {ends['swapped'].sum()} at k = +-v*, "
-        f"{ends['diverged'].sum()} diverged",
-        f"{name}: final excess risk {ends['excess_risk'].min():.4f} to "
-        f"{ends['excess_risk'].max():.4f}; largest final distance to M "
-        f"{ends['distance_to_manifold'].max():.2g}",
-    ]
-    return Result({"trajectory": trajectory.to_frame(), "runs": ends}, {name: figure}, lines)
+    tables = {"trajectory": trajectory.to_frame(), "runs": trajectory.outcomes()}
+    return Result(tables, {name: figure})
 
 
 def says(tables: Tables) -> Said:
@@ -62,7 +44,8 @@ def says(tables: Tables) -> Said:
         f"{ends['aligned'].sum()} of {len(ends)} runs align (|kappa|, |nu| > {ALIGNMENT}) "
         f"within {steps:,} steps, {ends['swapped'].sum()} end at the swapped point k = ±v*, "
         f"{ends['diverged'].sum()} diverge. Excess risk at the end: median {risk.median():.4f} "
-        f"({risk.min():.4f} to {risk.max():.4f})."
+        f"({risk.min():.4f} to {risk.max():.4f}); largest distance to the manifold "
+        f"{ends['distance_to_manifold'].max():.2g}."
     ]
 
 
@@ -88,56 +71,49 @@ def _of_runs(tables: Tables, *, paper: str, required: str, passed: bool) -> Clai
     )
 
 
-BANDS = " Lines are medians over runs, bands hold 95% of them."
-
-
 def _study(
-    name: str,
-    title: str,
-    what: str,
-    claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = lambda _: [],
+    name: str, title: str, what: str, claims: Callable[[Tables], Any] = lambda _: []
 ) -> Study:
-    drawing = Drawing(
-        name,
-        f"{name}: excess risk, alignment, paths in the (kappa, nu) square and distance to the "
-        "manifold, by step.",
+    draws = (
         f"{what} Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) square, "
-        "and distance to the invariant manifold.",
+        "and distance to the invariant manifold, by step."
     )
     return slr_study(
         name,
         title=title,
+        about=f"{title}. {what}",
         options=Options,
         run=partial(run, name),
-        drawings=(drawing,),
         claims=claims,
         says=says,
+        draws=draws,
     )
 
 
+BANDS = "Lines are medians over runs, bands hold 95% of them."
 STUDIES = (
     _study(
         "pgd-schedule",
         "PGD, lambda decreasing",
-        f"The paper's PGD from the sphere, lambda decreasing.{BANDS}",
+        f"The paper's PGD from the sphere, lambda decreasing. {BANDS}",
         all_align,
     ),
     _study(
         "pgd-manifold",
         "PGD on the manifold",
-        f"The paper's PGD from the invariant manifold, lambda = 0.1.{BANDS}",
+        f"The paper's PGD from the invariant manifold, lambda = 0.1. {BANDS}",
         all_align,
     ),
     _study(
         "sgd-schedule",
         "SGD, lambda decreasing",
-        f"The paper's SGD on fresh batches of 5, lambda decreasing.{BANDS}",
+        f"The paper's SGD on fresh batches of 5, lambda decreasing. {BANDS}",
         all_align,
     ),
     _study(
         "pgd-large-lambda",
         "PGD, large lambda",
-        f"The paper's PGD from the sphere, lambda = 0.9 throughout.{BANDS}",
+        f"The paper's PGD from the sphere, lambda = 0.9 throughout. {BANDS}",
     ),
     _study(
         "pgd-small-lambda",

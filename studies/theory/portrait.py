@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, slr_study
+import numpy as np
+import pandas as pd
+
+from studies.study import Claim, Result, Said, SlrOptions, Tables, slr_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +18,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-    import numpy as np
-    import pandas as pd
 
     from slr import EXPERIMENTS, Overlaps, fixed_points, pgd
     from slr.figures import plot_portrait
@@ -32,8 +33,7 @@ def run(options: Options) -> Result:
     points = fixed_points(task, lam)
     figure = plot_portrait(task, lam, points, trajectory)
     tables = {"fixed_points": pd.DataFrame(points), "trajectory": trajectory.to_frame()}
-    lines = [f"portrait: {point.kind} at ({point.kappa:g}, {point.nu:g})" for point in points]
-    return Result(tables, {"portrait": figure}, lines)
+    return Result(tables, {"portrait": figure})
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
@@ -56,15 +56,11 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "portrait",
     title="The flow on the manifold",
+    about=__doc__,
     options=Options,
     run=run,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "portrait",
-            "Streamlines of the flow in the (kappa, nu) square, PGD runs and five fixed points.",
-            "The gradient flow on the invariant manifold, its fixed points, and runs of PGD on it.",
-        ),
-    ),
+    draws="Streamlines of the gradient flow in the (kappa, nu) square, its five fixed points, and "
+    "runs of PGD on it.",
 )

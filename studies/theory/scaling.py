@@ -3,13 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,21 +20,13 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-    import pandas as pd
 
     powers = [10**p for p in range(2, 5 if options.smoke else 13)]
     runs = options.runs or (4 if options.smoke else 30)
     rows = [*_training(options, powers, runs), *_flow(options, powers, runs)]
     steps, limits = pd.DataFrame(rows), _stability(powers)
-    figure = plot_scaling(steps, limits)
-    lines = [
-        f"scaling: {row['curve']}, d = {row['d']:.0e}: {row['median']:.3g} steps (median), "
-        f"{row['share']:.0%} of runs aligned"
-        for row in rows
-        if row["curve"] in ("manifold", "flow") and row["d"] == powers[-1]
-    ]
     tables = {"steps_to_align": steps, "stability_limits": limits}
-    return Result(tables, {"scaling": figure}, lines)
+    return Result(tables, {"scaling": plot_scaling(steps, limits)})
 
 
 def _training(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, Any]]:
@@ -57,7 +48,6 @@ def _training(options: Options, powers: list[int], runs: int) -> Iterator[dict[s
 
 
 def _flow(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, Any]]:
-    import numpy as np
 
     from slr.dynamics.scaling import flow_times_to_align, scaled_experiment
 
@@ -70,8 +60,7 @@ def _flow(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, 
             progress(runs)
 
 
-def _stability(powers: list[int]) -> "pd.DataFrame":
-    import pandas as pd
+def _stability(powers: list[int]) -> pd.DataFrame:
 
     from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.scaling import predicted_stability_limit, stability_limit
@@ -86,22 +75,18 @@ def _stability(powers: list[int]) -> "pd.DataFrame":
 
 def _summary(steps: Any) -> dict[str, float]:
     """The share of runs that align, and median and 95% interval of the steps of those."""
-    import numpy as np
-
     taken = steps[np.isfinite(steps)]
     low, median, high = np.percentile(taken, [2.5, 50, 97.5]) if len(taken) else [math.nan] * 3
     share = len(taken) / len(steps)
     return {"runs": len(steps), "share": share, "median": median, "low": low, "high": high}
 
 
-def plot_scaling(table: Any, limits: Mapping[str, Any]) -> "Figure":
+def plot_scaling(table: Any, limits: Mapping[str, Any]) -> Figure:
     """Steps to align and the share of aligned runs (95% intervals) against d; stability limit.
 
     ``table`` is tidy: curve, d, runs, share, median, low, high (steps); ``limits`` has d,
     measured and predicted.
     """
-    import numpy as np
-
     from slr.dynamics.trajectory import ALIGNMENT
     from slr.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, journal_style, panels
 
@@ -187,17 +172,11 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "scaling",
     title="Training at any dimension",
+    about=__doc__,
     options=Options,
     run=run,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "scaling",
-            "Steps to align, share of aligned runs, and stability limit of the step size, "
-            "against d.",
-            "Training at any dimension: steps to align, the share of runs that do (95% intervals), "
-            "and the largest stable step size, measured and predicted.",
-        ),
-    ),
+    draws="Steps to align, the share of runs that do (95% intervals), and the largest stable step "
+    "size, measured and predicted, against d.",
 )

@@ -1,13 +1,10 @@
 """Where training succeeds: a sweep over lambda and its decay, from the sphere."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from studies.study import Drawing, Result, Said, Tables, slr_study
+from studies.study import Figure, Result, Said, Tables, slr_study
 from studies.theory.sweep import SweepOptions, compute, rows_folder
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,21 +25,11 @@ def run(options: Options) -> Result:
     axes = {"lam": f"0.01:3:{values}:log", "lam_decay": f"1e-5:1e-1:{values}:log"}
     fixed = {"n_steps": n_steps, "log_every": n_steps, "runs": runs, "seed": options.seed}
     swept = compute(cell_grid(axes | fixed), options, "success")
-    best = swept.table.loc[swept.table["share_aligned"].idxmax()]
-    lines = [
-        f"success: {len(swept.table)} settings of {runs} runs; best share "
-        f"{best['share_aligned']:.2f} at lam = {best['lam']:.3g}, "
-        f"lam_decay = {best['lam_decay']:.2g}"
-    ]
-    return Result(
-        {"success": swept.table},
-        {"success": plot_success(swept.table)},
-        lines,
-        scratch=rows_folder(options, "success"),
-    )
+    figures = {"success": plot_success(swept.table)}
+    return Result({"success": swept.table}, figures, scratch=rows_folder(options, "success"))
 
 
-def plot_success(table: Any) -> "Figure":
+def plot_success(table: Any) -> Figure:
     """The share of runs that align, over lam and lam_decay."""
     from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.trajectory import ALIGNMENT
@@ -94,14 +81,9 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "success",
     title="Where training succeeds",
+    about=__doc__,
     options=Options,
     run=run,
     says=says,
-    drawings=(
-        Drawing(
-            "success",
-            "Heat map of the share of successful runs over lambda and its decay.",
-            "The share of PGD runs that reach a global minimum, over lambda and its decay.",
-        ),
-    ),
+    draws="The share of PGD runs that reach a global minimum, over lambda and its decay.",
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studies.study import Drawing, Result, Said, SlrOptions, Tables, slr_study
+from studies.study import Result, Said, SlrOptions, Tables, slr_study
 
 if TYPE_CHECKING:
     from slr.sweep.engine import Swept
@@ -52,17 +52,13 @@ def run(options: Options) -> Result:
     table = swept.table
     best = table.loc[table["share_aligned"].idxmax()]
     at = ", ".join(f"{name} = {_text(best[name])}" for name in grid.varied)
-    lines = [
-        f"sweep: {len(table)} cells, {swept.computed} computed now: "
-        f"{1e3 * swept.seconds / max(swept.computed, 1):.1f} ms of computing per cell",
-        f"sweep: best share of aligned runs {best['share_aligned']:.2f}" + (f" at {at}" * bool(at)),
-    ]
-    return Result(
-        {"cells": table},
-        {"sweep": plot_sweep(table, grid)},
-        lines,
-        scratch=rows_folder(options, "sweep"),
+    remark = (
+        f"{len(table)} cells, {swept.computed} computed now: "
+        f"{1e3 * swept.seconds / max(swept.computed, 1):.1f} ms of computing per cell\n"
+        f"best share of aligned runs {best['share_aligned']:.2f}" + (f" at {at}" if at else "")
     )
+    figures = {"sweep": plot_sweep(table, grid)}
+    return Result({"cells": table}, figures, remark, scratch=rows_folder(options, "sweep"))
 
 
 def grid_of(options: Options) -> "Grid":
@@ -137,20 +133,15 @@ def says(tables: Tables) -> Said:
     table = tables["cells"]
     counts = table.assign(all=table["share_aligned"] == 1).groupby("start")["all"]
     text = "; ".join(f"{start}: {part.sum()} of {len(part)} settings" for start, part in counts)
-    return [f"Settings of lam and step size at which every run aligns, from the {text}."]
+    return [f"Settings at which every run aligns, from the {text}."]
 
 
 STUDY = slr_study(
     "sweep",
     title="A sweep over lambda and step size",
+    about=__doc__,
     options=Options,
     run=run,
     says=says,
-    drawings=(
-        Drawing(
-            "sweep",
-            "Heat map of the share of aligned runs over lambda and step size.",
-            "The share of PGD runs that align, over lambda and step size.",
-        ),
-    ),
+    draws="The share of PGD runs that align, over lambda and step size.",
 )

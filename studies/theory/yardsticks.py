@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from studies.study import Claim, Drawing, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 
 def run(options: SlrOptions) -> Result:
     import math
-
-    import numpy as np
-    import pandas as pd
 
     from slr import yardsticks as y
     from slr.task import Task
@@ -43,13 +40,11 @@ def run(options: SlrOptions) -> Result:
         tables[axis] = pd.DataFrame(rows)
     caption = rf"$\gamma^2={base.gamma**2:g}$; (a) $L={base.L}$, (b) $d={small.d}$"
     figure = plot_yardsticks(tables, f"{caption}; bars: 2 standard errors")
-    last = tables["d"].iloc[-1]
-    line = f"at d = {int(last['d'])}: oracle {last['oracle']:.4f}, Bayes {last['bayes']:.2g}"
     named = {f"against_{axis}": table for axis, table in tables.items()}
-    return Result(named, {"yardsticks": figure}, [f"yardsticks: {line}"])
+    return Result(named, {"yardsticks": figure})
 
 
-def plot_yardsticks(tables: Mapping[str, Any], caption: str) -> "Figure":
+def plot_yardsticks(tables: Mapping[str, Any], caption: str) -> Figure:
     """Excess risk of the yardsticks against d and against L.
 
     ``tables["d"]`` and ``tables["L"]`` have a column of that name, one per yardstick, and
@@ -108,16 +103,11 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     "yardsticks",
     title="How good can one be?",
+    about=__doc__,
     options=SlrOptions,
     run=run,
     claims=claims,
     says=says,
-    drawings=(
-        Drawing(
-            "yardsticks",
-            "Excess risk of zero, best linear, oracle and Bayes predictors against d and L.",
-            "Yardsticks: the zero predictor, the best linear one, the erf oracle at its best "
-            "lambda, and Bayes, against the dimension d and the length L.",
-        ),
-    ),
+    draws="Excess risk of the zero predictor, the best linear one, the erf oracle at its best "
+    "lambda, and Bayes, against the dimension d and the length L.",
 )

@@ -1,17 +1,41 @@
-"""What studies say (paragraphs and tables) as markdown and as HTML."""
+"""Numbers, paragraphs and tables as they are shown: in the terminal, in markdown, in HTML."""
 
 import html
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
+
+import pandas as pd
 
 from studies.study import Said
 
-if TYPE_CHECKING:
-    import pandas as pd
+
+def number(value: float, digits: int = 2) -> str:
+    """A number with so many digits; nothing where there is none."""
+    return "" if value != value else f"{value:.{digits}f}"
 
 
-def markdown(said: Said) -> list[str]:
+def interval(value: Any, low: Any, high: Any, digits: int = 2) -> str:
+    """As 0.98 [0.97, 0.99], or without an interval where there is none."""
+    if low != low:  # not a number
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def spread(values: Any, digits: int = 2) -> str:
+    """Mean and range over repetitions; nothing where there is nothing."""
+    if values.isna().all():
+        return ""
+    return f"{values.mean():.{digits}f} ({values.min():.{digits}f} to {values.max():.{digits}f})"
+
+
+# ---- what studies say: paragraphs and tables
+
+
+def as_text(said: Said) -> str:
+    return "\n".join(part if isinstance(part, str) else part.to_string() for part in said)
+
+
+def as_markdown(said: Said) -> list[str]:
     return [part if isinstance(part, str) else markdown_table(part) for part in said]
 
 
@@ -27,7 +51,7 @@ def prose(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
-def markdown_table(table: "pd.DataFrame") -> str:
+def markdown_table(table: pd.DataFrame) -> str:
     """A table with its index as first columns. Pipes would break it, unless escaped."""
     head, *rows = cells_of(table)
     lines = [head, ["---"] * len(head), *rows]
@@ -36,7 +60,7 @@ def markdown_table(table: "pd.DataFrame") -> str:
     )
 
 
-def html_table(table: "pd.DataFrame", label: str) -> str:
+def html_table(table: pd.DataFrame, label: str) -> str:
     """The same, in a box of its own that scrolls; on a phone each row is shown as lines."""
     head, *rows = cells_of(table)
     names = table.index.nlevels
@@ -47,17 +71,11 @@ def html_table(table: "pd.DataFrame", label: str) -> str:
         kind = ' class="number"' if re.match(r"[-+\d]", text) else ""
         return f'<td{kind} data-label="{html.escape(head[i])}">{html.escape(text)}</td>'
 
+    names_row = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     lines = ["".join(cell(i, text) for i, text in enumerate(row)) for row in rows]
-    return rows_table(head, [f"<tr>{line}</tr>" for line in lines], label=label)
-
-
-def rows_table(head: Sequence[str], rows: Iterable[str], *, label: str) -> str:
-    """A table of rows that are HTML, named by data-label where a phone shows them as lines."""
-    names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
-    titles = f"<thead><tr>{names}</tr></thead>" if head else ""
-    body = "\n".join(rows)
-    table = f'<table class="stack">{titles}<tbody>\n{body}\n</tbody></table>'
-    return scroll_box(table, label)
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    table_html = f"<thead><tr>{names_row}</tr></thead><tbody>\n{body}\n</tbody>"
+    return scroll_box(f'<table class="stack">{table_html}</table>', label)
 
 
 def scroll_box(content: str, label: str) -> str:
@@ -65,7 +83,7 @@ def scroll_box(content: str, label: str) -> str:
     return f'<div class="wide" role="region" aria-label="{html.escape(label)}">{content}</div>'
 
 
-def cells_of(table: "pd.DataFrame") -> list[list[str]]:
+def cells_of(table: pd.DataFrame) -> list[list[str]]:
     """The head and the rows of a table as texts, its index as first columns."""
     flat = table.reset_index()
     rows = flat.astype(object).to_numpy().tolist()
