@@ -195,12 +195,11 @@ def noise_length(config: "Config", name: str) -> Result:
     rows = []
     with progress_bar(name, tokens) as progress:
         for gamma, L, noise in cells:
-            task = replace(base.task, gamma=gamma, L=L, noise_std=noise or 0.0)
-            cell = replace(base, task=task)
+            cell = replace(base, gamma=gamma, L=L, noise_std=noise or 0.0)
             if noise is None:  # PGD sees the risk itself, from which noise is only a constant off
-                found = run_experiment(replace(cell, batch_size=None))
+                found = run_experiment(replace(cell, optimiser="pgd"))
             else:
-                found = run_experiment(cell, lambda n, L=L: progress(n * L))  # type: ignore[misc]
+                found = run_experiment(cell, progress=lambda n, L=L: progress(n * L))  # type: ignore[misc]
             setting = {"gamma": gamma, "L": L, "noise": "PGD" if noise is None else f"{noise:g}"}
             risk = np.percentile(found.excess_risk[:, -1], [2.5, 50, 97.5])
             reached = found.steps_to_align()
@@ -210,13 +209,13 @@ def noise_length(config: "Config", name: str) -> Result:
                 zip(("excess_risk_low", "excess_risk", "excess_risk_high"), risk, strict=True)
             )
             ends |= dict(zip(("steps_low", "steps", "steps_high"), steps, strict=True))
-            oracle = float(oracle_excess_risk(task, found.lam[0, -1]))
+            oracle = float(oracle_excess_risk(cell.task, found.lam[0, -1]))
             share = {"runs": runs, "share": len(reached) / runs, "oracle": oracle}
             rows.append(setting | share | ends)
     table = pd.DataFrame(rows)
     few = "" if config.full else " (30 with --full)"
     caption = (
-        rf"$d={base.task.d}$, batch {base.batch_size}, step size {base.step_size:g}, "
+        rf"$d={base.d}$, batch {base.batch_size}, step size {base.step_size:g}, "
         rf"{n_steps} steps, {runs} runs{few}: median and 95% interval"
         "\n"
         rf"aligned: $|\kappa|, |\nu| > {ALIGNMENT}$; dotted: zero predictor; "

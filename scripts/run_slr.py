@@ -110,12 +110,12 @@ def paper_experiment(config: Config, name: str) -> Result:
 
     experiment = EXPERIMENTS[name]
     if config.d is not None:
-        experiment = replace(experiment, task=replace(experiment.task, d=config.d))
+        experiment = replace(experiment, d=config.d)
     runs = config.runs or (4 if config.smoke else experiment.runs)
     n_steps = config.steps or (20 * experiment.log_every if config.smoke else experiment.n_steps)
     experiment = replace(experiment, runs=runs, n_steps=n_steps, seed=config.seed)
     with progress_bar(name, experiment.runs * n_steps) as progress:
-        trajectory = run_experiment(experiment, progress)
+        trajectory = run_experiment(experiment, progress=progress)
     # From the sphere with a small lam runs end at different points: bands would hide that.
     figure = plot_experiment(name, trajectory, bands=name != "pgd-small-lambda")
     final = trajectory.final
@@ -139,7 +139,7 @@ def portrait(config: Config, name: str) -> Result:
     from slr.figures import plot_portrait
 
     experiment = EXPERIMENTS["pgd-manifold"]
-    task, lam = replace(experiment.task, d=config.d or experiment.task.d), experiment.lam
+    task, lam = replace(experiment.task, d=config.d or experiment.d), experiment.lam
     # Random starts of R^d crowd around the saddle: these are spread over the square.
     rng = np.random.default_rng(config.seed)
     kappa, nu = rng.uniform(-0.95, 0.95, (2, config.runs or 16))
@@ -232,7 +232,7 @@ def scaling(config: Config, name: str) -> Result:
             progress(flow_runs)
     limits = []
     for d in powers:
-        task, lam = replace(base.task, d=d), base.lam * math.sqrt(base.task.d / d)
+        task, lam = replace(base.task, d=d), base.lam * math.sqrt(base.d / d)
         measured, predicted = s.stability_limit(task, lam), s.predicted_stability_limit(task, lam)
         limits.append({"d": d, "lam": lam, "measured": measured, "predicted": predicted})
     tables = {"steps_to_align": pd.DataFrame(rows), "stability_limits": pd.DataFrame(limits)}

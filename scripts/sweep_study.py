@@ -112,7 +112,7 @@ def run_sweep(
     from slr.sweep_figures import plot_sweep
 
     grid, folder = grid_of(config), parts_folder(config)
-    version = code_sha256(ROOT / "slr" / "cells.py")
+    version = code_sha256(ROOT / "slr" / "sweep" / "cells.py")
     description = {"function": "slr.sweep.cells.train_cell", "version": version, "grid": grid.axes}
     if config.overwrite and not holds(folder, description):
         remove_parts(folder)

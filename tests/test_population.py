@@ -3,7 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -170,9 +170,9 @@ def test_no_attention_beats_bayes_with_several_locations() -> None:
 
 def test_the_noise_of_labels_does_not_move_pgd_and_does_move_sgd() -> None:
     quiet = replace(EXPERIMENTS["sgd-schedule"], runs=2, n_steps=200, log_every=200)
-    loud = replace(quiet, task=replace(quiet.task, noise_std=3.0))
-    for batch_size, same in ((None, True), (5, False)):
-        ends = [
-            run_experiment(replace(one, batch_size=batch_size)).final.kappa for one in (quiet, loud)
-        ]
+    loud = replace(quiet, noise_std=3.0)
+    optimisers: dict[Literal["pgd", "sgd"], bool] = {"pgd": True, "sgd": False}
+    for optimiser, same in optimisers.items():
+        experiments = [replace(experiment, optimiser=optimiser) for experiment in (quiet, loud)]
+        ends = [run_experiment(experiment).final.kappa for experiment in experiments]
         assert (ends[0] == ends[1]).all() == same

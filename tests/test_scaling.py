@@ -30,7 +30,7 @@ def test_the_stability_limit_is_two_over_the_curvature(d: int, tolerance: float)
 
 def test_at_its_own_d_a_scaled_experiment_is_the_papers_but_for_a_stable_step_size() -> None:
     for name, base in EXPERIMENTS.items():
-        scaled = scaled_experiment(name, base.task.d)
+        scaled = scaled_experiment(name, base.d)
         assert (scaled.task, scaled.lam) == (base.task, base.lam)
         assert scaled.step_size <= base.step_size
         total = base.step_size * base.n_steps
@@ -102,9 +102,9 @@ def test_run_slr_keeps_what_was_made_alike_and_refuses_to_replace_the_rest(
         (run_slr.Config(name="pgd"), "no experiment 'pgd'"),
         (run_slr.Config(name="pgd-manifold", runs=-1), "runs must be"),
         (run_slr.Config(name="pgd-manifold", d=1), "d must be"),
-        (run_slr.Config(name="sgd-schedule", d=5), "d >= 6"),
+        (run_slr.Config(name="sgd-schedule", d=5), "sgd needs d of at least 6"),
         (run_slr.Config(name="pgd-manifold", steps=-5), "n_steps must be"),
-        (run_slr.Config(name="pgd-manifold", seed=-1), "seed must not be negative"),
+        (run_slr.Config(name="pgd-manifold", seed=-1), "seed must be an integer of at least 0"),
     ],
 )
 def test_run_slr_refuses_what_cannot_be(

@@ -24,10 +24,10 @@ from distributed import Client, LocalCluster
 from matplotlib.figure import Figure
 from waiting_cells import computed, wait, waiting_grid
 
-from slr import pgd, start_on_sphere
+from slr import Experiment, pgd, start_on_sphere
 from slr.dynamics.compiled import SOURCE
 from slr.sweep import cluster as cluster_module
-from slr.sweep.cells import Cell, cell_grid, seed_sequence, train_cell
+from slr.sweep.cells import cell_grid, seed_sequence, train_cell
 from slr.sweep.engine import SECONDS_PER_WORKER, Batches, run_batch, sweep
 from slr.sweep.grid import Grid, expand_range
 from slr.sweep.rows import CELL, MERGE, Parts, open_parts
@@ -87,11 +87,11 @@ def test_ranges_hold_both_ends() -> None:
 
 
 def test_a_cell_is_its_runs_of_pgd() -> None:
-    cell = Cell(lam=0.05, n_steps=3000, runs=8, noise_std=0.3)
+    experiment = Experiment(lam=0.05, n_steps=3000, runs=8, noise_std=0.3)
     row = train_cell({"lam": 0.05, "n_steps": 3000, "runs": 8, "noise_std": 0.3})
-    rng = np.random.default_rng(seed_sequence(cell).spawn(2)[0])
-    start = start_on_sphere(cell.task, 8, rng)
-    found = pgd(cell.task, start, lam=0.05, step_size=4e-3, n_steps=3000, log_every=100)
+    rng = np.random.default_rng(seed_sequence(experiment).spawn(2)[0])
+    start = start_on_sphere(experiment.task, 8, rng)
+    found = pgd(experiment.task, start, lam=0.05, step_size=4e-3, n_steps=3000, log_every=100)
     assert row["abs_kappa"] == abs(found.final.kappa).mean()
     assert row["share_aligned"] == found.aligned(0.95).mean()
     assert row["excess_risk"] == pytest.approx(found.excess_risk[:, -1].mean(), rel=1e-12)
@@ -341,7 +341,7 @@ def test_a_worker_with_other_code_is_refused() -> None:
         ({"lam": "0:1:3:log"}, "must be positive"),
         ({"d": 2.5}, "d must be a whole number, not 2.5"),
         ({"d": [400, 1]}, "d must be an integer of at least 2"),
-        ({"runs": 0}, "runs must be at least 1"),
+        ({"runs": 0}, "runs must be an integer of at least 1"),
         ({"runs": True}, "runs must be a whole number"),
         ({"start": "north"}, "start must be sphere or manifold, not 'north'"),
         ({"optimiser": ["pgd", "sgd"], "d": [400, 4]}, "sgd needs d of at least"),

@@ -32,18 +32,16 @@ def scaled_experiment(name: str, d: int) -> Experiment:
     for PGD and ~ 1/d for SGD, with as many more steps, and a schedule stretched alike.
     """
     base = EXPERIMENTS[name]
-    task, lam = replace(base.task, d=d), base.lam * math.sqrt(base.task.d / d)
+    scaled = replace(base, d=d, lam=base.lam * math.sqrt(base.d / d))
     if base.start == "manifold":
-        return replace(base, task=task, lam=lam)
-    if base.batch_size is None:
-        step_size = min(base.step_size, predicted_stability_limit(task, lam) / 2)
+        return scaled
+    if base.optimiser == "pgd":
+        step_size = min(base.step_size, predicted_stability_limit(scaled.task, scaled.lam) / 2)
     else:
-        step_size = base.step_size * base.task.d / d
+        step_size = base.step_size * base.d / d
     stretch = base.step_size / step_size
     return replace(
-        base,
-        task=task,
-        lam=lam,
+        scaled,
         lam_decay=base.lam_decay / stretch,
         step_size=step_size,
         n_steps=math.ceil(base.n_steps * stretch),
@@ -53,7 +51,7 @@ def scaled_experiment(name: str, d: int) -> Experiment:
 
 def steps_to_align(experiment: Experiment, progress: reduced.Progress | None = None) -> FloatArray:
     """The steps that each run takes to align; infinite for those that do not."""
-    return run_experiment(experiment, progress).steps_to_align()
+    return run_experiment(experiment, progress=progress).steps_to_align()
 
 
 def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float = 1e4) -> float:
