@@ -118,8 +118,7 @@ def paper_experiment(config: Config, name: str) -> Result:
         trajectory = run_experiment(experiment, progress=progress)
     # From the sphere with a small lam runs end at different points: bands would hide that.
     figure = plot_experiment(name, trajectory, bands=name != "pgd-small-lambda")
-    final = trajectory.final
-    swapped = ((abs(final.eta) > 0.9) & (abs(final.kappa) < 0.1)).sum()
+    swapped = trajectory.outcomes()["swapped"].sum()
     risk = trajectory.excess_risk[:, -1]
     lines = [
         f"{trajectory.aligned().sum()} of {runs} runs aligned (|kappa|, |nu| > {ALIGNMENT}; "
@@ -200,7 +199,7 @@ def scaling(config: Config, name: str) -> Result:
     import pandas as pd
 
     from slr.dynamics import scaling as s
-    from slr.dynamics.experiment import EXPERIMENTS
+    from slr.dynamics.experiment import EXPERIMENTS, run_experiment
     from slr.scaling_figures import plot_scaling
 
     top = 4 if config.smoke else 12
@@ -219,7 +218,7 @@ def scaling(config: Config, name: str) -> Result:
             if config.smoke:
                 experiment = replace(experiment, n_steps=20 * experiment.log_every)
             with progress_bar(f"{curve}, d = {d:.0e}", n_runs * experiment.n_steps) as progress:
-                steps = s.steps_to_align(experiment, progress)
+                steps = run_experiment(experiment, progress=progress).steps_to_align()
             rows.append({"curve": curve, "d": d} | summary(steps))
     flow_runs = runs
     with progress_bar("gradient flow", len(powers) * flow_runs) as progress:
@@ -260,33 +259,27 @@ def success(config: Config, name: str) -> Result:
     import numpy as np
     import pandas as pd
 
-    from slr.dynamics.experiment import EXPERIMENTS
-    from slr.dynamics.scaling import success_map
     from slr.scaling_figures import plot_success_map
+    from slr.sweep.cells import cell_grid, train_cell
 
-    base = EXPERIMENTS["pgd-small-lambda"]
-    cells, n_steps = (6, 500) if config.smoke else (40 if config.full else 30, base.n_steps)
+    cells, n_steps = (6, 500) if config.smoke else (40 if config.full else 30, 20_000)
     runs = config.runs or (4 if config.smoke else 30 if config.full else 10)
-    with progress_bar(name, cells * cells * runs * n_steps) as progress:
-        found = success_map(
-            base.task,
-            lam=np.geomspace(0.01, 3, cells),
-            lam_decay=np.geomspace(1e-5, 1e-1, cells),
-            step_size=base.step_size,
-            n_steps=n_steps,
-            runs=runs,
-            rng=np.random.default_rng(config.seed),
-            progress=progress,
-        )
-    decay, lam = np.meshgrid(found.lam_decay, found.lam, indexing="ij")
-    columns = {"lam": lam, "lam_decay": decay, "share": found.share, "diverged": found.diverged}
-    table = pd.DataFrame({key: values.ravel() for key, values in columns.items()})
+    axes: dict[str, Any] = {"lam": np.geomspace(0.01, 3, cells).tolist()}
+    axes |= {"lam_decay": np.geomspace(1e-5, 1e-1, cells).tolist(), "seed": config.seed}
+    grid = cell_grid(axes | {"n_steps": n_steps, "log_every": n_steps, "runs": runs})
+    with progress_bar(name, len(grid)) as progress:
+        rows = []
+        for settings in map(grid.cell, range(len(grid))):
+            rows.append(settings | train_cell(settings))
+            progress(1)
+    columns = {"share_aligned": "share", "share_diverged": "diverged"}
+    table = pd.DataFrame(rows).rename(columns=columns)
     best = table.loc[table["share"].idxmax()]
     lines = [
         f"{len(table)} cells of {runs} runs; best share {best['share']:.2f} "
         f"at lam = {best['lam']:.3g}, lam_decay = {best['lam_decay']:.2g}"
     ]
-    return Result({"success": table}, {name: plot_success_map(found)}, lines)
+    return Result({"success": table}, {name: plot_success_map(table)}, lines)
 
 
 def sweep(config: Config, name: str) -> Result:

@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from slr.dynamics.experiment import EXPERIMENTS
-from slr.dynamics.scaling import SuccessMap
 from slr.dynamics.trajectory import ALIGNMENT
 from slr.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, journal_style, panels
 
@@ -73,23 +72,25 @@ def plot_scaling(table: Any, limits: Mapping[str, Any]) -> Figure:
         return figure
 
 
-def plot_success_map(found: SuccessMap) -> Figure:
+def plot_success_map(table: Any) -> Figure:
     """The share of runs that reach a global minimum, over lam and lam_decay."""
     with journal_style():
         figure, (ax,) = panels(1, 1, (5.4, 4.2))
         ax.grid(visible=False)
+        wide = table.pivot(index="lam_decay", columns="lam", values=["share", "diverged"])
+        share, diverged = wide["share"], wide["diverged"]
         image = ax.pcolormesh(
-            found.lam,
-            found.lam_decay,
-            found.share,
+            share.columns,
+            share.index,
+            share,
             cmap="cividis",
             vmin=0,
             vmax=1,
             shading="nearest",
         )
-        if (found.diverged > 0.5).any() and (found.diverged <= 0.5).any():
+        if 0 < (table["diverged"] > 0.5).sum() < len(table):
             ax.contour(
-                found.lam, found.lam_decay, found.diverged, levels=[0.5], colors="white",
+                share.columns, share.index, diverged, levels=[0.5], colors="white",
                 linestyles="--", linewidths=1,
             )  # fmt: skip
         ax.plot(*PAPER_SCHEDULE, "*", color="white", mec="black", ms=11)
@@ -99,10 +100,11 @@ def plot_success_map(found: SuccessMap) -> Figure:
         )  # fmt: skip
         ax.set(xscale="log", yscale="log", xlabel=r"$\lambda_0$", ylabel=r"decay of $\lambda$")
         figure.colorbar(image, label=rf"share of runs with $|\kappa|, |\nu| > {ALIGNMENT}$")
-        cells = f"{found.share.size} cells, {found.runs} runs each"
+        first = table.iloc[0]
+        cells = f"{len(table)} cells, {first['runs']} runs each"
         figure.suptitle(
-            rf"PGD from the sphere: $d={found.task.d}$, $L={found.task.L}$, step size "
-            rf"{found.step_size:g}, {found.n_steps} steps; {cells}" + "\n"
+            rf"PGD from the sphere: $d={first['d']}$, $L={first['L']}$, step size "
+            rf"{first['step_size']:g}, {first['n_steps']} steps; {cells}" + "\n"
             "dashed: to the right of it most runs are still unstable at the end",
             fontsize=8,
         )

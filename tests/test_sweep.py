@@ -24,7 +24,7 @@ from distributed import Client, LocalCluster
 from matplotlib.figure import Figure
 from waiting_cells import computed, wait, waiting_grid
 
-from slr import Experiment, pgd, start_on_sphere
+from slr import Experiment, pgd, run_experiment, start_on_sphere
 from slr.dynamics.compiled import SOURCE
 from slr.sweep import cluster as cluster_module
 from slr.sweep.cells import cell_grid, seed_sequence, train_cell
@@ -96,6 +96,20 @@ def test_a_cell_is_its_runs_of_pgd() -> None:
     assert row["share_aligned"] == found.aligned(0.95).mean()
     assert row["excess_risk"] == pytest.approx(found.excess_risk[:, -1].mean(), rel=1e-12)
     assert row["risk"] == row["excess_risk"] + 0.3**2
+
+
+def test_a_sweep_over_lam_and_its_decay_is_a_map_of_success(tmp_path: Path) -> None:
+    axes = {"d": 100, "lam": [0.1, 0.2, 1.0], "lam_decay": [1e-4, 1e-3], "step_size": 5e-3}
+    grid = cell_grid(axes | {"n_steps": 3000, "runs": 8})
+    table = sweep(train_cell, grid, tmp_path / "sweep", jobs=1).table
+    assert len(table) == 6
+    for row in table.to_dict("records"):
+        experiment = Experiment(**{name: row[name] for name in grid.axes})
+        rng = np.random.default_rng(seed_sequence(experiment))
+        outcomes = run_experiment(experiment, rng=rng).outcomes()
+        assert row["share_aligned"] == outcomes["aligned"].mean()
+        assert row["share_diverged"] == outcomes["diverged"].mean()
+    assert 0 < table["share_aligned"].mean() < 1
 
 
 def test_cells_find_what_the_paper_finds() -> None:

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 
 from slr.dynamics.experiment import Experiment, run_experiment
-from slr.erf_risk import excess_risk
+from slr.overlaps import Overlaps
 from slr.sweep.grid import Grid, Value, expand_range
 
 
@@ -33,16 +33,16 @@ def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
         trajectory = run_experiment(experiment, rng=rng)
     finally:
         numba.set_num_threads(threads)
-    risk = float(np.mean(excess_risk(trajectory.final, trajectory.task, trajectory.lam[:, -1])))
-    aligned = trajectory.aligned()
-    steps = trajectory.steps_to_align()[aligned]
+    outcomes = {name: column.to_numpy() for name, column in trajectory.outcomes().items()}
+    steps = outcomes["steps_to_align"][outcomes["aligned"]]
+    risk = float(outcomes["excess_risk"].mean())
     return {
-        "share_aligned": float(aligned.mean()),
-        "share_diverged": float(trajectory.diverged.mean()),
+        "share_aligned": float(outcomes["aligned"].mean()),
+        "share_diverged": float(outcomes["diverged"].mean()),
         "steps_to_align": float(np.median(steps)) if len(steps) else math.nan,
         "excess_risk": risk,
         "risk": risk + experiment.noise_std**2,
-        **{f"abs_{name}": float(abs(x).mean()) for name, x in trajectory.final._asdict().items()},
+        **{f"abs_{name}": float(abs(outcomes[name]).mean()) for name in Overlaps._fields},
     }
 
 
