@@ -124,7 +124,7 @@ def location_rows(task: Any, R: int, n_samples: int, rng: Any) -> list[dict[str,
     for name in ("softmax", "sigmoid, threshold", "erf", "uniform"):
         activation: Any = name.split(",")[0]
         options: dict[str, Any] = {"fit_threshold": "threshold" in name, "n_informative": R}
-        best = best_attention(activation, task, n_samples, rng, **options)
+        best = best_attention(task, activation, n_samples, rng, **options)
         found[name] = (best.excess_risk, best.mass)
     return [
         {"attention": name, "n_informative": R, "relative_risk": risk.value / zero, "mass": mass}

@@ -75,7 +75,7 @@ def best_rows(task: Any, n_samples: int, rng: Any) -> list[dict[str, Any]]:
     bayes = bayes_excess_risk(task, n_samples, rng)
     rows = [setting | {"attention": "bayes", "excess_risk": bayes.value, "stderr": bayes.stderr}]
     for label, (activation, fit_threshold) in DRAWN.items():
-        found = best_attention(activation, task, n_samples, rng, fit_threshold=fit_threshold)  # type: ignore[arg-type]
+        found = best_attention(task, activation, n_samples, rng, fit_threshold=fit_threshold)  # type: ignore[arg-type]
         risk = {"excess_risk": found.excess_risk.value, "stderr": found.excess_risk.stderr}
         at = {"lam": found.lam, "threshold": found.threshold, "scale": found.scale}
         rows.append(setting | {"attention": label} | risk | {"mass": found.mass} | at)

@@ -43,7 +43,7 @@ def bayes_excess_risk(task: Task, n_samples: int, rng: np.random.Generator) -> E
 def _bayes_losses(task: Task, n: int, rng: np.random.Generator) -> FloatArray:
     """(X_J0.v* - E[Y|X])^2 on n sequences; J0 = 0, as tokens are exchangeable."""
     tokens = sample_tokens(task, n, rng)
-    p = bayes_weights(tokens.along_k, tokens.squared_norm, task)
+    p = bayes_weights(task, tokens.along_k, tokens.squared_norm)
     return np.asarray((tokens.along_v[:, 0] - np.sum(p * tokens.along_v, axis=1)) ** 2)
 
 
@@ -67,26 +67,26 @@ def sample_tokens(task: Task, n: int, rng: np.random.Generator, n_informative: i
     return Tokens(along_k, along_v, along_k**2 + along_v**2 + rest)
 
 
-def bayes_logits(along_k: FloatArray, squared_norm: FloatArray, task: Task) -> FloatArray:
+def bayes_logits(task: Task, along_k: FloatArray, squared_norm: FloatArray) -> FloatArray:
     """log of the density of an informative token over that of another, up to a constant."""
     precision = 1 / task.gamma**2
     return precision * task.signal * along_k - (precision - 1) / 2 * squared_norm
 
 
-def bayes_weights(along_k: FloatArray, squared_norm: FloatArray, task: Task) -> FloatArray:
+def bayes_weights(task: Task, along_k: FloatArray, squared_norm: FloatArray) -> FloatArray:
     """P(J0 = l | X) from X_l.k* and |X_l|^2, all of shape (n, L)."""
-    return np.asarray(softmax(bayes_logits(along_k, squared_norm, task), axis=1))
+    return np.asarray(softmax(bayes_logits(task, along_k, squared_norm), axis=1))
 
 
-def bayes_predict(X: FloatArray, truth: Truth, task: Task) -> FloatArray:
+def bayes_predict(task: Task, truth: Truth, X: FloatArray) -> FloatArray:
     """E[Y|X], shape (n,) for X of shape (n, L, d)."""
-    p = bayes_weights(X @ truth.k_star, np.sum(X**2, axis=2), task)
+    p = bayes_weights(task, X @ truth.k_star, np.sum(X**2, axis=2))
     return np.asarray(np.sum(p * (X @ truth.v_star), axis=1))
 
 
 def oracle_excess_risk(task: Task, lam: Any) -> Any:
     """Of the erf predictor at k = k*, v = v*."""
-    return excess_risk(ALIGNED, task, lam)
+    return excess_risk(task, ALIGNED, lam)
 
 
 def best_oracle_lam(task: Task) -> float:

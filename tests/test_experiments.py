@@ -195,7 +195,7 @@ def test_linear_fails_and_the_oracle_succeeds_as_the_paper_says() -> None:
 def test_best_oracle_lam_is_the_best() -> None:
     task = Task(d=80, L=10, gamma=0.7)
     grid = np.geomspace(1e-3, 10, 2000)
-    risks = excess_risk(ALIGNED, task, grid)
+    risks = excess_risk(task, ALIGNED, grid)
     assert oracle_excess_risk(task, best_oracle_lam(task)) <= risks.min() + 1e-12
 
 
@@ -205,15 +205,15 @@ def test_best_oracle_lam_is_the_best() -> None:
 @given(st.floats(-1, 1), st.floats(-1, 1), st.floats(0.05, 0.5))
 def test_the_flow_is_minus_the_projected_gradient(kappa: float, nu: float, lam: float) -> None:
     task = Task(d=50, L=10, gamma=0.7)
-    gradient = risk_gradient(Overlaps(kappa, nu, 0.0, 0.0, 0.0), task, lam)
-    velocity = flow(kappa, nu, task, lam)
+    gradient = risk_gradient(task, Overlaps(kappa, nu, 0.0, 0.0, 0.0), lam)
+    velocity = flow(task, kappa, nu, lam)
     assert velocity[0] == pytest.approx(-(1 - kappa**2) * gradient.kappa, abs=1e-10)
     assert velocity[1] == pytest.approx(-(1 - nu**2) * gradient.nu, abs=1e-10)
     step = 1e-6
     for column, (dx, dy) in enumerate(((step, 0), (0, step))):
-        ahead, behind = flow(kappa + dx, nu + dy, task, lam), flow(kappa - dx, nu - dy, task, lam)
+        ahead, behind = flow(task, kappa + dx, nu + dy, lam), flow(task, kappa - dx, nu - dy, lam)
         slope = (np.array(ahead) - np.array(behind)) / (2 * step)
-        assert flow_jacobian(kappa, nu, task, lam)[:, column] == pytest.approx(slope, abs=1e-6)
+        assert flow_jacobian(task, kappa, nu, lam)[:, column] == pytest.approx(slope, abs=1e-6)
 
 
 @pytest.mark.parametrize("lam", [0.02, 0.1, 0.3, 0.9])

@@ -50,7 +50,7 @@ def generators(runs: int) -> list[torch.Generator]:
 @pytest.mark.parametrize(("heads", "mlp"), [(1, True), (2, True), (2, False)])
 def test_a_layer_is_its_definition(activation: Activation, heads: int, mlp: bool) -> None:
     layer = replace(SMALL, activation=activation, heads=heads, mlp=mlp)
-    parameters = start_parameters(layer, TASK, generators(2))
+    parameters = start_parameters(TASK, layer, generators(2))
     parameters["Q"] = torch.randn(parameters["Q"].shape, generator=generators(1)[0])
     X = torch.randn(2, 3, TASK.L, TASK.d, generator=generators(1)[0])
     found = read(layer, parameters, X)
@@ -107,7 +107,7 @@ def test_uniform_attention_is_no_better_than_linear_and_softmax_is() -> None:
 @pytest.mark.usefixtures("double")
 def test_planted_directions_are_measured() -> None:
     layer = replace(SMALL, mlp=False, width=TASK.d)
-    parameters = start_parameters(layer, TASK, generators(2))
+    parameters = start_parameters(TASK, layer, generators(2))
     frame, _ = torch.linalg.qr(torch.randn(2, TASK.d, 2, generator=generators(1)[0]))
     stars = Stars(frame[..., 0], frame[..., 1])
     eye = torch.eye(TASK.d).expand(2, -1, -1)
@@ -149,9 +149,9 @@ def test_the_control_without_attention_has_as_many_parameters() -> None:
     task = Task(d=80, L=10, gamma=0.7)
     sizes = {}
     for name in ("softmax", "fully connected"):
-        parameters = start_parameters(ARCHITECTURES[name], task, generators(1))
+        parameters = start_parameters(task, ARCHITECTURES[name], generators(1))
         sizes[name] = sum(tensor.numel() for tensor in parameters.values())
-    one_more = task.L * task.d + 2 * fully_connected_width(ARCHITECTURES["softmax"], task)
+    one_more = task.L * task.d + 2 * fully_connected_width(task, ARCHITECTURES["softmax"])
     assert abs(sizes["softmax"] - sizes["fully connected"]) < one_more  # of a hidden unit
 
 

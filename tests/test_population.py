@@ -31,11 +31,11 @@ def test_softmax_attention_is_the_bayes_predictor_at_gamma_one(d: int) -> None:
     truth = sample_truth(task, rng)
     X, _, _ = sample_batch(task, truth, 500, rng)
     attention = predict(X, truth.k_star, truth.v_star, task.signal, gate="softmax")
-    np.testing.assert_allclose(attention, bayes_predict(X, truth, task), atol=1e-10)
+    np.testing.assert_allclose(attention, bayes_predict(task, truth, X), atol=1e-10)
     # The control: at another gamma the length of a token matters too.
     other = Task(d=d, L=7, gamma=0.7)
     sharper = predict(X, truth.k_star, truth.v_star, task.signal / 0.7**2, gate="softmax")
-    assert abs(sharper - bayes_predict(X, truth, other)).max() > 1e-3
+    assert abs(sharper - bayes_predict(other, truth, X)).max() > 1e-3
 
 
 def test_bayes_weights_are_posterior_probabilities() -> None:
@@ -44,7 +44,7 @@ def test_bayes_weights_are_posterior_probabilities() -> None:
     task = Task(d=3, L=4, gamma=0.6)
     truth = sample_truth(task, rng)
     X, _, location = sample_batch(task, truth, 100_000, rng)
-    weights = bayes_weights(X @ truth.k_star, (X**2).sum(axis=2), task)
+    weights = bayes_weights(task, X @ truth.k_star, (X**2).sum(axis=2))
     hits = np.arange(task.L) == location[:, None]
     for low in np.arange(0, 1, 0.2):
         chosen = (weights >= low) & (weights < low + 0.2)
@@ -55,8 +55,8 @@ def test_bayes_weights_are_posterior_probabilities() -> None:
 def test_softmax_reaches_bayes_and_linear_does_not() -> None:
     task, rng = Task(d=20, L=10, gamma=1.0), np.random.default_rng(0)
     bayes = bayes_excess_risk(task, 50_000, rng)
-    softmax = best_attention("softmax", task, 50_000, rng).excess_risk
-    linear = best_attention("linear", task, 50_000, rng).excess_risk
+    softmax = best_attention(task, "softmax", 50_000, rng).excess_risk
+    linear = best_attention(task, "linear", 50_000, rng).excess_risk
     error = math.hypot(bayes.stderr, softmax.stderr)
     assert abs(softmax.value - bayes.value) < 4 * error
     assert linear.value > bayes.value + 20 * error
@@ -72,11 +72,11 @@ def test_simulated_risks_are_the_closed_forms(d: int, gamma: float) -> None:
         "uniform": g2 - g2**2 / (g2 + n),
     }
     for activation, value in exact.items():
-        found = best_attention(activation, task, 50_000, rng).excess_risk
+        found = best_attention(task, activation, 50_000, rng).excess_risk
         assert abs(found.value - value) < 4 * found.stderr + 1e-4 * value
     # The paper's predictor, whose v has length 1: slr/erf_risk.py.
     lam = best_oracle_lam(task)
-    found = best_attention("erf", task, 50_000, rng, scale=1.0).excess_risk
+    found = best_attention(task, "erf", 50_000, rng, scale=1.0).excess_risk
     assert abs(found.value - oracle_excess_risk(task, lam)) < 4 * found.stderr
     wrong = float(oracle_excess_risk(task, lam / 3))
     assert abs(found.value - wrong) > 4 * found.stderr
@@ -84,8 +84,8 @@ def test_simulated_risks_are_the_closed_forms(d: int, gamma: float) -> None:
 
 def test_a_threshold_helps_a_sigmoid() -> None:
     task = Task(d=40, L=10, gamma=1.0)
-    plain = best_attention("sigmoid", task, 20_000, np.random.default_rng(0))
-    fitted = best_attention("sigmoid", task, 20_000, np.random.default_rng(0), fit_threshold=True)
+    plain = best_attention(task, "sigmoid", 20_000, np.random.default_rng(0))
+    fitted = best_attention(task, "sigmoid", 20_000, np.random.default_rng(0), fit_threshold=True)
     assert fitted.excess_risk.value < plain.excess_risk.value / 4
     assert 0 < fitted.threshold < task.signal
     assert fitted.mass > 0.8 > plain.mass
@@ -141,7 +141,7 @@ def test_one_location_is_the_case_of_the_paper() -> None:
 
 def test_when_all_tokens_matter_uniform_attention_is_exact() -> None:
     task, rng = Task(d=6, L=4, gamma=0.8), np.random.default_rng(0)
-    uniform = best_attention("uniform", task, 1000, rng, n_informative=4)
+    uniform = best_attention(task, "uniform", 1000, rng, n_informative=4)
     assert uniform.excess_risk.value == pytest.approx(0, abs=1e-12)
     assert uniform.mass == pytest.approx(1)
     bayes = bayes_excess_risk_of_several(task, 4, 1000, rng)
@@ -154,8 +154,8 @@ def test_no_attention_beats_bayes_with_several_locations() -> None:
     risks = {}
     for activation, fit_threshold in (("softmax", False), ("sigmoid", True), ("erf", False)):
         found = best_attention(
-            activation,  # type: ignore[arg-type]
             task,
+            activation,  # type: ignore[arg-type]
             50_000,
             rng,
             fit_threshold=fit_threshold,

@@ -52,8 +52,8 @@ def activate(scores: FloatArray, activation: Activation) -> FloatArray:
 
 
 def best_attention(
-    activation: Activation,
     task: Task,
+    activation: Activation,
     n_samples: int,
     rng: np.random.Generator,
     *,
@@ -73,17 +73,17 @@ def best_attention(
 
     def risk_at(x: FloatArray) -> float:
         weights = activate(math.exp(x[0]) * (tuning - x[1]), activation)
-        return float(_losses(weights, task, n_informative, scale)[0].mean())
+        return float(_losses(task, weights, n_informative, scale)[0].mean())
 
-    lam, threshold = _search(risk_at, task, fit_threshold)
+    lam, threshold = _search(task, risk_at, fit_threshold)
     weights = activate(lam * (tuning - threshold), activation)
-    chosen = _losses(weights, task, n_informative, scale)[1]
+    chosen = _losses(task, weights, n_informative, scale)[1]
     losses, shares = [], []
     chunk = max(1, MAX_TOKENS // task.L)
     for first in range(0, n_samples, chunk):
         scores = sample_scores(task, min(chunk, n_samples - first), rng, n_informative)
         weights = activate(lam * (scores - threshold), activation)
-        losses.append(_losses(weights, task, n_informative, chosen)[0])
+        losses.append(_losses(task, weights, n_informative, chosen)[0])
         shares.append(attention_mass(weights, n_informative))
     loss = np.concatenate(losses)
     estimate = Estimate(float(loss.mean()), float(loss.std(ddof=1) / math.sqrt(n_samples)))
@@ -107,7 +107,7 @@ def attention_mass(weights: FloatArray, n_informative: int) -> FloatArray:
 
 
 def _losses(
-    weights: FloatArray, task: Task, n_informative: int, scale: float | None
+    task: Task, weights: FloatArray, n_informative: int, scale: float | None
 ) -> tuple[FloatArray, float]:
     """E[(Y - T)^2 | a] - noise_std^2, shape (n,), and the scale: the best one if it is None."""
     g2, informative, other = task.gamma**2, weights[:, :n_informative], weights[:, n_informative:]
@@ -119,7 +119,7 @@ def _losses(
 
 
 def _search(
-    risk_at: Callable[[FloatArray], float], task: Task, fit_threshold: bool
+    task: Task, risk_at: Callable[[FloatArray], float], fit_threshold: bool
 ) -> tuple[float, float]:
     """lam and threshold: a grid on a log scale, then refined."""
     grid = np.linspace(-4 - math.log(1 + task.signal), 4 + math.log(1 + task.signal), 30)

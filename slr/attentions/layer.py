@@ -69,7 +69,7 @@ class Reading(NamedTuple):
 
 
 def start_parameters(
-    architecture: Architecture, task: Task, generators: Sequence[torch.Generator]
+    task: Task, architecture: Architecture, generators: Sequence[torch.Generator]
 ) -> Parameters:
     """The paper's start: Q and biases zero, w ~ N(0, 1/d^2), the rest N(0, 2/(d_in + d_out)).
 
@@ -89,7 +89,7 @@ def start_parameters(
         return torch.zeros((len(generators), *shape))
 
     if architecture.fully_connected:
-        n = fully_connected_width(architecture, task)
+        n = fully_connected_width(task, architecture)
         parameters = {"W1": matrix(task.L * d, n), "b1": zeros(1, n), "W2": matrix(n, n)}
         return parameters | {"b2": zeros(1, n), "w": normal(n, 1, scale=1 / d)}
     start = {"K": matrix(p, d), "V": matrix(p, d), "w": normal(p, 1, scale=1 / d)}
@@ -100,7 +100,7 @@ def start_parameters(
     return start
 
 
-def fully_connected_width(architecture: Architecture, task: Task) -> int:
+def fully_connected_width(task: Task, architecture: Architecture) -> int:
     """Of the hidden layers, for as many parameters as the attention layer has."""
     p, m = architecture.width, architecture.hidden
     size = 3 * p * task.d + p + (2 * p * m + m + p if architecture.mlp else 0)

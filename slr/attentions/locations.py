@@ -50,7 +50,7 @@ def bayes_excess_risk_of_several(
     losses = []
     for first in range(0, n_samples, chunk):
         tokens = sample_tokens(task, min(chunk, n_samples - first), rng, n_informative)
-        logits = bayes_logits(tokens.along_k, tokens.squared_norm, task)
+        logits = bayes_logits(task, tokens.along_k, tokens.squared_norm)
         p = inclusion_probabilities(logits, n_informative)
         signal = tokens.along_v[:, :n_informative].sum(axis=1)
         losses.append(((signal - np.sum(p * tokens.along_v, axis=1)) / n_informative) ** 2)

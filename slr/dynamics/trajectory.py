@@ -39,7 +39,7 @@ class Trajectory:
 
     @property
     def excess_risk(self) -> FloatArray:
-        return np.asarray(excess_risk(self.overlaps, self.task, self.lam))
+        return np.asarray(excess_risk(self.task, self.overlaps, self.lam))
 
     @property
     def distance_to_manifold(self) -> FloatArray:
@@ -79,7 +79,7 @@ class Trajectory:
             "diverged": self.diverged,
             "steps_to_align": self.steps_to_align(),
             **final._asdict(),
-            "excess_risk": excess_risk(final, self.task, self.lam[:, -1]),
+            "excess_risk": excess_risk(self.task, final, self.lam[:, -1]),
             "distance_to_manifold": distance_to_manifold(final),
         }
         return pd.DataFrame(columns)
