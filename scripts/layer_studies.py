@@ -117,10 +117,10 @@ def locations(config: "Config", name: str) -> Result:
 def location_rows(task: Any, R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
     """Excess risks over that of the zero predictor, gamma^2/R."""
     from slr.attentions.best import best_attention
-    from slr.attentions.locations import bayes_excess_risk_of_several
+    from slr.yardsticks import bayes_excess_risk
 
     zero = task.gamma**2 / R
-    found = {"bayes": (bayes_excess_risk_of_several(task, R, n_samples, rng), math.nan)}
+    found = {"bayes": (bayes_excess_risk(task, n_samples, rng, R), math.nan)}
     for name in ("softmax", "sigmoid, threshold", "erf", "uniform"):
         activation: Any = name.split(",")[0]
         options: dict[str, Any] = {"fit_threshold": "threshold" in name, "n_informative": R}

@@ -19,9 +19,15 @@ from slr import (
     sample_batch,
     sample_truth,
 )
-from slr.attentions.best import Activation, best_attention, sample_scores
-from slr.attentions.locations import bayes_excess_risk_of_several, inclusion_probabilities
-from slr.yardsticks import bayes_predict, bayes_weights
+from slr.attentions.best import best_attention, sample_scores
+from slr.predictor import Gate
+from slr.yardsticks import (
+    bayes_logits,
+    bayes_predict,
+    bayes_weights,
+    inclusion_probabilities,
+    sample_tokens,
+)
 
 
 @pytest.mark.parametrize("d", [2, 20, 80])
@@ -66,13 +72,13 @@ def test_softmax_reaches_bayes_and_linear_does_not() -> None:
 def test_simulated_risks_are_the_closed_forms(d: int, gamma: float) -> None:
     task, rng = Task(d=d, L=6, gamma=gamma), np.random.default_rng(0)
     g2, n, h2 = gamma**2, task.L - 1, d / 2
-    exact: dict[Activation, float] = {
+    exact: dict[Gate, float] = {
         # E[Y S] and E[S^2] of S = sum_l (X_l.k*) (X_l.v*), and of the mean of all tokens
         "linear": g2 - (g2**2 * h2) / (g2 * (h2 + g2) + n),
         "uniform": g2 - g2**2 / (g2 + n),
     }
-    for activation, value in exact.items():
-        found = best_attention(task, activation, 50_000, rng).excess_risk
+    for gate, value in exact.items():
+        found = best_attention(task, gate, 50_000, rng).excess_risk
         assert abs(found.value - value) < 4 * found.stderr + 1e-4 * value
     # The paper's predictor, whose v has length 1: slr/erf_risk.py.
     lam = best_oracle_lam(task)
@@ -105,11 +111,11 @@ def test_scores_have_their_law() -> None:
     [
         ({"n_samples": 1}, "n_samples must be at least 2"),
         ({"n_informative": 9}, "n_informative must be in 1 .. 5"),
-        ({"activation": "cosine"}, "activation must be one of"),
+        ({"gate": "cosine"}, "gate must be one of"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
-    usual: dict[str, Any] = {"activation": "erf", "n_samples": 100, "rng": np.random.default_rng(0)}
+    usual: dict[str, Any] = {"gate": "erf", "n_samples": 100, "rng": np.random.default_rng(0)}
     with pytest.raises(ValueError, match=message):
         best_attention(task=Task(d=9, L=5, gamma=1.0), **(usual | options))
 
@@ -134,9 +140,10 @@ def test_inclusion_probabilities_are_sums_over_sets() -> None:
 
 def test_one_location_is_the_case_of_the_paper() -> None:
     task = Task(d=6, L=5, gamma=0.8)
-    several = bayes_excess_risk_of_several(task, 1, 20_000, np.random.default_rng(0))
-    one = bayes_excess_risk(task, 20_000, np.random.default_rng(0))
-    assert several.value == pytest.approx(one.value, rel=1e-9)
+    tokens = sample_tokens(task, 1000, np.random.default_rng(0))
+    logits = bayes_logits(task, tokens.along_k, tokens.squared_norm)
+    weights = bayes_weights(task, tokens.along_k, tokens.squared_norm)
+    np.testing.assert_allclose(inclusion_probabilities(logits, 1), weights, rtol=1e-9)
 
 
 def test_when_all_tokens_matter_uniform_attention_is_exact() -> None:
@@ -144,18 +151,18 @@ def test_when_all_tokens_matter_uniform_attention_is_exact() -> None:
     uniform = best_attention(task, "uniform", 1000, rng, n_informative=4)
     assert uniform.excess_risk.value == pytest.approx(0, abs=1e-12)
     assert uniform.mass == pytest.approx(1)
-    bayes = bayes_excess_risk_of_several(task, 4, 1000, rng)
+    bayes = bayes_excess_risk(task, 1000, n_informative=4, rng=rng)
     assert bayes.value == pytest.approx(0, abs=1e-12)
 
 
 def test_no_attention_beats_bayes_with_several_locations() -> None:
     task, rng = Task(d=12, L=6, gamma=1.0), np.random.default_rng(0)
-    bayes = bayes_excess_risk_of_several(task, 2, 50_000, rng)
+    bayes = bayes_excess_risk(task, 50_000, n_informative=2, rng=rng)
     risks = {}
-    for activation, fit_threshold in (("softmax", False), ("sigmoid", True), ("erf", False)):
+    for gate, fit_threshold in (("softmax", False), ("sigmoid", True), ("erf", False)):
         found = best_attention(
             task,
-            activation,  # type: ignore[arg-type]
+            gate,  # type: ignore[arg-type]
             50_000,
             rng,
             fit_threshold=fit_threshold,
@@ -164,7 +171,7 @@ def test_no_attention_beats_bayes_with_several_locations() -> None:
         assert found.excess_risk.value > bayes.value - 4 * math.hypot(
             bayes.stderr, found.excess_risk.stderr
         )
-        risks[activation] = found.excess_risk.value
+        risks[gate] = found.excess_risk.value
     assert risks["softmax"] < risks["erf"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
 from slr.erf_risk import risk_gradient
 from slr.overlaps import Overlaps
-from slr.predictor import gate_pullback, open_gate
+from slr.predictor import activate, gate_pullback
 from slr.task import FloatArray, Task, Truth, sample_batch
 
 
@@ -87,7 +87,7 @@ def batch_gradients(
 ) -> tuple[FloatArray, FloatArray]:
     """The gradients of each run's mean of (y - T(X))^2, for X of shape (runs, n, L, d)."""
     scores, values = lam * np.einsum("rnld,rd->rnl", X, k), np.einsum("rnld,rd->rnl", X, v)
-    weights = open_gate(scores, "erf")
+    weights = activate(scores, "erf")
     slopes = lam * gate_pullback(scores, values, "erf")
     error = -2 * (y - np.sum(weights * values, axis=-1)) / y.shape[1]
     gradient_k = np.einsum("rn,rnl,rnld->rd", error, slopes, X)
