@@ -108,14 +108,10 @@ def run_sweep(
 
     from slr.sweep.cells import train_cell
     from slr.sweep.engine import sweep
-    from slr.sweep.rows import holds, remove_parts
     from slr.sweep_figures import plot_sweep
 
     grid, folder = grid_of(config), parts_folder(config)
     version = code_sha256(ROOT / "slr" / "sweep" / "cells.py")
-    description = {"function": "slr.sweep.cells.train_cell", "version": version, "grid": grid.axes}
-    if config.overwrite and not holds(folder, description):
-        remove_parts(folder)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what fails is said in one line
     start = time.perf_counter()
     with tqdm(total=len(grid), desc="sweep", unit="cell", disable=None) as bar:
@@ -126,6 +122,7 @@ def run_sweep(
             jobs=config.jobs,
             cluster=config.cluster,
             version=version,
+            overwrite=config.overwrite,
             progress=bar.update,
         )
     wall = time.perf_counter() - start
