@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import torch
 
-from slr import Overlaps, Task, overlaps, pgd, sample_truth, start_on_sphere
+from slr import Overlaps, Task, pgd, sample_truth, start_on_sphere
 from slr.dynamics.descent import projected_step, risk_gradients
 from slr.erf_risk import partial_derivatives
 
@@ -101,7 +101,7 @@ def compiled_partials(points: Any, out: Any, h: float, gamma: float, n: int, lam
 
 def numpy_step_with_compiled_partials(k: Any, v: Any, truth: Any) -> tuple[Any, Any]:
     partials = np.empty((5, len(k)))
-    points = np.array(overlaps(k, v, truth))
+    points = np.array(Overlaps.of(k, v, truth))
     compiled_partials(points, partials, TASK.signal, TASK.gamma, TASK.L - 1, LAM)
     r = Overlaps(*partials[:, :, None])
     gradient_k = r.kappa * truth.k_star + r.eta * truth.v_star + r.rho * v
@@ -154,7 +154,7 @@ def main() -> None:
     options: dict[str, Any] = {"lam": LAM, "step_size": STEP_SIZE}
 
     start = time.perf_counter()
-    pgd(TASK, overlaps(k, v, truth), **options, n_steps=1, log_every=1)
+    pgd(TASK, Overlaps.of(k, v, truth), **options, n_steps=1, log_every=1)
     print(f"compilation (or loading it from disk): {time.perf_counter() - start:.1f} s")
 
     n = 100_000

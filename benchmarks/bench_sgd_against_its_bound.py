@@ -7,6 +7,7 @@ same number of tokens on the same threads, is the bound; the whole algorithm is 
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -29,14 +30,11 @@ def bound(rng: np.random.Generator, lam: float, lam_decay: float, n_steps: int, 
 
 def main() -> None:
     experiment = EXPERIMENTS["sgd-schedule"]
-    assert experiment.batch_size is not None
-    tokens = experiment.batch_size * experiment.task.L
+    tokens = experiment.batch_size * experiment.L
     rngs = np.random.default_rng(0).spawn(experiment.runs)
     settings = (experiment.lam, experiment.lam_decay)
     bound(rngs[0], *settings, 1, 1)
     start = time.perf_counter()
-    from dataclasses import replace
-
     run_experiment(replace(experiment, runs=1, n_steps=10, log_every=10))
     print(f"compilation (or loading it from disk): {time.perf_counter() - start:.1f} s")
     with ThreadPoolExecutor(numba.get_num_threads()) as threads:

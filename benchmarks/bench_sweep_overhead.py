@@ -22,7 +22,7 @@ from distributed import LocalCluster
 from slr.sweep.cells import cell_grid, train_cell
 from slr.sweep.engine import Swept, sweep
 from slr.sweep.grid import Grid
-from slr.sweep.rows import CELL, open_parts
+from slr.sweep.rows import CELL, open_rows
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 from sweep_study import DEFAULT
@@ -76,13 +76,13 @@ def main() -> None:
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_parts(Path(folder) / "sweep", {}, 50_000) as parts,
+        open_rows(Path(folder) / "sweep", {}, 50_000) as rows,
     ):
         row = train_cell({"n_steps": 1})
         start = time.perf_counter()
         for first in range(0, 50_000, 50):
             columns = {name: [value] * 50 for name, value in row.items()}
-            parts.add({CELL: list(range(first, first + 50))} | columns)
+            rows.add({CELL: list(range(first, first + 50))} | columns)
         each = (time.perf_counter() - start) / 1000
     print(f"keeping the rows of a batch: {1e3 * each:.1f} ms, so {1 / each:.0f} batches a second")
 

@@ -18,7 +18,6 @@ from slr.overlaps import (
     ALIGNED,
     Overlaps,
     distance_to_manifold,
-    overlaps,
     start_on_manifold,
     start_on_sphere,
 )
@@ -55,7 +54,6 @@ __all__ = [
     "flow",
     "linear_excess_risk",
     "oracle_excess_risk",
-    "overlaps",
     "pgd",
     "predict",
     "risk",

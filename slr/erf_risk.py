@@ -103,7 +103,7 @@ def noise_token_moments(overlaps: Overlaps, lam: Any) -> TokenMoments:
     )
 
 
-def excess_risk(overlaps: Overlaps, task: Task, lam: Any) -> Any:
+def excess_risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:
     """E[(Y - T(X))^2] - noise_std^2, for overlaps (and lam) of any common shape."""
     overlaps, lam = _as_arrays(overlaps, lam)
     gate = gate_moments(task.signal * overlaps.kappa, task.gamma, lam)
@@ -120,12 +120,12 @@ def excess_risk(overlaps: Overlaps, task: Task, lam: Any) -> Any:
     )
 
 
-def risk(overlaps: Overlaps, task: Task, lam: Any) -> Any:
+def risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:
     """E[(Y - T(X))^2]."""
-    return excess_risk(overlaps, task, lam) + task.noise_std**2
+    return excess_risk(task, overlaps, lam) + task.noise_std**2
 
 
-def risk_gradient(overlaps: Overlaps, task: Task, lam: Any) -> Overlaps:
+def risk_gradient(task: Task, overlaps: Overlaps, lam: Any) -> Overlaps:
     """The partial derivatives of excess_risk in kappa, nu, theta, eta and rho."""
     overlaps, lam = _as_arrays(overlaps, lam)
     return partial_derivatives(overlaps, task.signal, task.gamma, task.L - 1, lam)

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from slr.predictor import GATES, Gate, attention, gate_pullback, open_gate, predict
+from slr.predictor import GATES, Gate, activate, attention, gate_pullback, predict
 from slr.task import FloatArray
 
 
@@ -132,7 +132,7 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         raw_k, raw_v, _ = _split(parameters)
         k, v, threshold = self._directions(parameters)
         scores, values = self.lam * (X @ k - threshold), X @ v
-        weights = open_gate(scores, self.gate)
+        weights = activate(scores, self.gate)
         error = np.sum(weights * values, axis=1) - y
         slopes = 2 / len(y) * error[:, None] * self.lam * gate_pullback(scores, values, self.gate)
         flat = X.reshape(-1, X.shape[2])

@@ -168,7 +168,7 @@ def plot_portrait(
         ax.grid(visible=False)
         axis = np.linspace(-1, 1, 60)
         kappa, nu = np.meshgrid(axis, axis)
-        velocity = flow(kappa, nu, task, lam)
+        velocity = flow(task, kappa, nu, lam)
         ax.streamplot(axis, axis, *velocity, color=GREY, density=1.1, linewidth=0.7, arrowsize=0.8)
         if trajectory is not None:
             for run in range(trajectory.runs):

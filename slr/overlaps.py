@@ -25,23 +25,23 @@ class Overlaps(NamedTuple):
     eta: Any
     rho: Any
 
+    @classmethod
+    def of(cls, k: FloatArray, v: FloatArray, truth: Truth) -> Overlaps:
+        """Overlaps of vectors k and v, or of stacks of vectors along the last axis."""
+        return cls(
+            kappa=k @ truth.k_star,
+            nu=v @ truth.v_star,
+            theta=v @ truth.k_star,
+            eta=k @ truth.v_star,
+            rho=np.sum(k * v, axis=-1),
+        )
+
     def at(self, index: Any) -> Overlaps:
         """The same selection from each of the five arrays (``overlaps[0]`` would be kappa)."""
         return Overlaps(*(np.asarray(values)[index] for values in self))
 
 
 ALIGNED = Overlaps(1.0, 1.0, 0.0, 0.0, 0.0)  # k = k*, v = v*: the oracle
-
-
-def overlaps(k: FloatArray, v: FloatArray, truth: Truth) -> Overlaps:
-    """Of vectors k and v (or stacks of them along the last axis) with the truth."""
-    return Overlaps(
-        kappa=k @ truth.k_star,
-        nu=v @ truth.v_star,
-        theta=v @ truth.k_star,
-        eta=k @ truth.v_star,
-        rho=np.sum(k * v, axis=-1),
-    )
 
 
 def distance_to_manifold(overlaps: Overlaps) -> Any:
@@ -60,7 +60,7 @@ def gram_matrix(overlaps: Overlaps) -> FloatArray:
     return gram
 
 
-def check_gram(overlaps: Overlaps, task: Task) -> None:
+def check_gram(task: Task, overlaps: Overlaps) -> None:
     """Raise ValueError unless unit vectors in R^d with these overlaps exist."""
     gram = gram_matrix(overlaps)
     if not np.isfinite(gram).all():

@@ -1,26 +1,28 @@
 """The predictor: one attention layer of one head, with directions k (where to look) and v.
 
 notation: T(X) = sum_l gate(lam (X_l.k - threshold)) X_l.v
-Gates: "erf" (two-sided, the paper's), "one-sided" (1 + erf)/2, and "softmax" over the tokens.
+Gates: "erf" (two-sided, the paper's), "one-sided" (1 + erf)/2, and "softmax" over the tokens; for
+comparison sigmoid, tanh, relu, linear, and uniform attention 1/L.
 """
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.special import erf, softmax
+from scipy.special import erf, expit, softmax
 
 from slr.special import erf_prime
 from slr.task import FloatArray
 
-Gate = Literal["erf", "one-sided", "softmax"]
-GATES: tuple[Gate, ...] = ("erf", "one-sided", "softmax")
+Gate = Literal["softmax", "erf", "one-sided", "sigmoid", "tanh", "relu", "linear", "uniform"]
+GATES: tuple[Gate, ...] = ("erf", "one-sided", "softmax")  # those that the estimator fits
 
 
 def attention(
     X: FloatArray, k: FloatArray, lam: float, *, gate: Gate = "erf", threshold: float = 0.0
 ) -> FloatArray:
     """The weight of each token, shape (n, L) for X of shape (n, L, d)."""
-    return open_gate(lam * (X @ k - threshold), gate)
+    return activate(lam * (X @ k - threshold), gate)
 
 
 def predict(
@@ -32,7 +34,7 @@ def predict(
     gate: Gate = "erf",
     threshold: float = 0.0,
 ) -> FloatArray:
-    """One number a sequence, shape (n,) for X of shape (n, L, d)."""
+    """One number per sequence, shape (n,) for X of shape (n, L, d)."""
     weights = attention(X, k, lam, gate=gate, threshold=threshold)
     return np.sum(weights * (X @ v), axis=-1)
 
@@ -44,21 +46,29 @@ def empirical_risk(
     return float(np.mean((y - predict(X, k, v, lam, **options)) ** 2))
 
 
-def open_gate(scores: FloatArray, gate: Gate) -> FloatArray:
-    """Weights of scaled scores of shape (n, L)."""
-    if gate == "erf":
-        return np.asarray(erf(scores))
-    if gate == "one-sided":
-        return np.asarray((1 + erf(scores)) / 2)
+def activate(scores: FloatArray, gate: Gate) -> FloatArray:
+    """Weights of scaled scores, over the tokens of the last axis."""
     if gate == "softmax":
         return np.asarray(softmax(scores, axis=-1))
-    raise ValueError(f"gate must be one of {', '.join(GATES)}, not {gate!r}")
+    if gate == "uniform":
+        return np.full_like(scores, 1 / scores.shape[-1])
+    by_token: dict[str, Callable[[FloatArray], Any]] = {
+        "erf": erf,
+        "one-sided": lambda x: (1 + erf(x)) / 2,
+        "sigmoid": expit,
+        "tanh": np.tanh,
+        "relu": lambda x: np.maximum(x, 0),
+        "linear": lambda x: x,
+    }
+    if gate not in by_token:
+        raise ValueError(f"gate must be one of {', '.join(get_args(Gate))}, not {gate!r}")
+    return np.asarray(by_token[gate](scores))
 
 
 def gate_pullback(scores: FloatArray, values: FloatArray, gate: Gate) -> FloatArray:
-    """The derivative of sum_l gate(scores)_l values_l in the scores, shape (n, L)."""
+    """The derivative of sum_l gate(scores)_l values_l in the scores, shape (n, L), for GATES."""
     if gate == "softmax":
-        weights = open_gate(scores, gate)
+        weights = activate(scores, gate)
         mean = np.sum(weights * values, axis=-1, keepdims=True)
         return weights * (values - mean)
     slope = erf_prime(scores) if gate == "erf" else erf_prime(scores) / 2

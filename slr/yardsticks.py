@@ -2,15 +2,19 @@
 
 All are excess risks, that is without noise_std^2.
 notation: E[Y|X] = sum_l p_l X_l.v*,  p = softmax_l( h X_l.k*/g^2 - |X_l|^2 (1/g^2 - 1)/2 )
+If R tokens are informative and Y is the mean of their values, E[Y|X] = (1/R) sum_l p_l X_l.v* with
+p_l = P(l informative | X), where a set of R tokens has a posterior probability in proportion to
+exp(sum of its logits). (For Y their sum all risks are R^2 times as large, once |v| is free.)
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from slr.erf_risk import excess_risk
 from slr.overlaps import ALIGNED
@@ -26,25 +30,41 @@ class Estimate:
     value: float
     stderr: float
 
+    @classmethod
+    def of(cls, chunks: Sequence[FloatArray]) -> "Estimate":
+        """The mean of samples that were drawn in chunks."""
+        samples = np.concatenate(chunks)
+        return cls(float(samples.mean()), float(samples.std(ddof=1) / math.sqrt(len(samples))))
 
-def bayes_excess_risk(task: Task, n_samples: int, rng: np.random.Generator) -> Estimate:
-    """Of E[Y|X], by simulation of what it depends on: X.k*, X.v* and |X|^2 of each token.
 
-    |X|^2 needs one chi-square a token, so the cost does not depend on d.
-    """
+def chunk_sizes(task: Task, n_samples: int, n_informative: int = 1) -> list[int]:
+    """n_samples sequences in chunks that fit into memory."""
     if n_samples < 2:
         raise ValueError(f"n_samples must be at least 2, not {n_samples}")
+    if not 1 <= n_informative <= task.L:
+        raise ValueError(f"n_informative must be in 1 .. {task.L}, not {n_informative}")
     chunk = max(1, MAX_TOKENS // task.L)
-    sizes = [min(chunk, n_samples - first) for first in range(0, n_samples, chunk)]
-    losses = np.concatenate([_bayes_losses(task, size, rng) for size in sizes])
-    return Estimate(float(losses.mean()), float(losses.std(ddof=1) / math.sqrt(n_samples)))
+    return [min(chunk, n_samples - first) for first in range(0, n_samples, chunk)]
 
 
-def _bayes_losses(task: Task, n: int, rng: np.random.Generator) -> FloatArray:
-    """(X_J0.v* - E[Y|X])^2 on n sequences; J0 = 0, as tokens are exchangeable."""
-    tokens = sample_tokens(task, n, rng)
-    p = bayes_weights(tokens.along_k, tokens.squared_norm, task)
-    return np.asarray((tokens.along_v[:, 0] - np.sum(p * tokens.along_v, axis=1)) ** 2)
+def bayes_excess_risk(
+    task: Task, n_samples: int, rng: np.random.Generator, n_informative: int = 1
+) -> Estimate:
+    """Excess risk of E[Y|X], by simulation of what it depends on: X.k*, X.v* and |X|^2 of tokens.
+
+    |X|^2 needs one chi-square per token, so the cost does not depend on d. With several informative
+    tokens Y is the mean of their values.
+    """
+    sizes = chunk_sizes(task, n_samples, n_informative)
+    return Estimate.of([_bayes_losses(task, size, rng, n_informative) for size in sizes])
+
+
+def _bayes_losses(task: Task, n: int, rng: np.random.Generator, n_informative: int) -> FloatArray:
+    """(Y - E[Y|X])^2 on n sequences without label noise."""
+    tokens = sample_tokens(task, n, rng, n_informative)
+    p = bayes_weights(task, tokens.along_k, tokens.squared_norm, n_informative)
+    signal = tokens.along_v[:, :n_informative].sum(axis=1)
+    return np.asarray(((signal - np.sum(p * tokens.along_v, axis=1)) / n_informative) ** 2)
 
 
 class Tokens(NamedTuple):
@@ -67,26 +87,56 @@ def sample_tokens(task: Task, n: int, rng: np.random.Generator, n_informative: i
     return Tokens(along_k, along_v, along_k**2 + along_v**2 + rest)
 
 
-def bayes_logits(along_k: FloatArray, squared_norm: FloatArray, task: Task) -> FloatArray:
+def bayes_logits(task: Task, along_k: FloatArray, squared_norm: FloatArray) -> FloatArray:
     """log of the density of an informative token over that of another, up to a constant."""
     precision = 1 / task.gamma**2
     return precision * task.signal * along_k - (precision - 1) / 2 * squared_norm
 
 
-def bayes_weights(along_k: FloatArray, squared_norm: FloatArray, task: Task) -> FloatArray:
-    """P(J0 = l | X) from X_l.k* and |X_l|^2, all of shape (n, L)."""
-    return np.asarray(softmax(bayes_logits(along_k, squared_norm, task), axis=1))
+def bayes_weights(
+    task: Task, along_k: FloatArray, squared_norm: FloatArray, n_informative: int = 1
+) -> FloatArray:
+    """P(l informative | X) from X_l.k* and |X_l|^2, all of shape (n, L)."""
+    logits = bayes_logits(task, along_k, squared_norm)
+    if n_informative == 1:
+        return np.asarray(softmax(logits, axis=1))
+    return inclusion_probabilities(logits, n_informative)
 
 
-def bayes_predict(X: FloatArray, truth: Truth, task: Task) -> FloatArray:
+def inclusion_probabilities(logits: FloatArray, n_informative: int) -> FloatArray:
+    """P(l in S) for a random set S of that size with P(S) ~ exp(sum of logits in S); (n, L).
+
+    Sums over sets are elementary symmetric polynomials of exp(logits): one pass over the tokens
+    from the left and one from the right.
+    """
+    before = _log_symmetric(logits, n_informative)  # of the tokens left of l
+    after = _log_symmetric(logits[:, ::-1], n_informative)[:, ::-1]  # of those from l on
+    total = before[:, -1, n_informative]
+    # r tokens of S left of l, R - 1 - r right of it
+    others = before[:, :-1, :n_informative] + after[:, 1:, :n_informative][:, :, ::-1]
+    return np.asarray(np.exp(logits + logsumexp(others, axis=2) - total[:, None]))
+
+
+def _log_symmetric(logits: FloatArray, degree: int) -> FloatArray:
+    """log e_r of the first i tokens, shape (n, L + 1, degree + 1)."""
+    n, L = logits.shape
+    sums = np.full((n, L + 1, degree + 1), -np.inf)
+    sums[:, :, 0] = 0
+    for i in range(L):
+        with_token = sums[:, i, :-1] + logits[:, i, None]
+        sums[:, i + 1, 1:] = np.logaddexp(sums[:, i, 1:], with_token)
+    return sums
+
+
+def bayes_predict(task: Task, truth: Truth, X: FloatArray) -> FloatArray:
     """E[Y|X], shape (n,) for X of shape (n, L, d)."""
-    p = bayes_weights(X @ truth.k_star, np.sum(X**2, axis=2), task)
+    p = bayes_weights(task, X @ truth.k_star, np.sum(X**2, axis=2))
     return np.asarray(np.sum(p * (X @ truth.v_star), axis=1))
 
 
 def oracle_excess_risk(task: Task, lam: Any) -> Any:
-    """Of the erf predictor at k = k*, v = v*."""
-    return excess_risk(ALIGNED, task, lam)
+    """Excess risk of the erf predictor at k = k*, v = v*."""
+    return excess_risk(task, ALIGNED, lam)
 
 
 def best_oracle_lam(task: Task) -> float:
@@ -96,19 +146,20 @@ def best_oracle_lam(task: Task) -> float:
     grid = np.linspace(low, high, 200)
     best = grid[np.argmin(oracle_excess_risk(task, np.exp(grid)))]
     width = grid[1] - grid[0]
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda x: float(oracle_excess_risk(task, math.exp(x))),
         bounds=(best - width, best + width),
         method="bounded",
     )
-    return math.exp(found.x)
+    return math.exp(minimum.x)
 
 
 def linear_excess_risk(task: Task) -> float:
-    """Of the best linear predictor on the L d inputs."""
+    """Excess risk of the best linear predictor on the L d inputs."""
     g2 = task.gamma**2
     return g2 - g2**2 / (task.L + g2 - 1)
 
 
 def zero_excess_risk(task: Task) -> float:
+    """Excess risk of the predictor that says 0."""
     return task.gamma**2

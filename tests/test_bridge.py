@@ -18,7 +18,7 @@ from probing.circuits.learning import first_above, learning_curve, snapshots
 from probing.models.pretrained import untrained_like
 from probing.sentences import draw_by_word
 from probing.states.batch import prepare, run_batch
-from slr.attentions.mass import attention_mass
+from slr.attentions.best import expected_attention_mass
 from slr.task import Task, sample_batch, sample_truth
 
 
@@ -60,10 +60,12 @@ def test_the_theorys_attention_mass_is_that_of_sampled_sequences() -> None:
     weights = np.abs(erf(lam * batch.X @ k))
     shares = weights[np.arange(len(weights)), batch.location] / weights.sum(1)
     error = shares.std() / np.sqrt(len(shares))
-    ours = attention_mass(task, np.array(kappa), np.array(lam), n=40_000)
+    ours = expected_attention_mass(task, np.array(kappa), np.array(lam), n=40_000)
     assert abs(float(ours) - shares.mean()) < 5 * error
     # Without alignment the informative token is one of L, but for its other spread.
-    blind = attention_mass(Task(d=40, L=6, gamma=1.0), np.array(0.0), np.array(lam), n=40_000)
+    blind = expected_attention_mass(
+        Task(d=40, L=6, gamma=1.0), np.array(0.0), np.array(lam), n=40_000
+    )
     assert float(blind) == pytest.approx(1 / 6, abs=0.01)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from slr import (
     EXPERIMENTS,
     Overlaps,
     Task,
+    Trajectory,
     bayes_excess_risk,
     best_oracle_lam,
     excess_risk,
@@ -34,9 +36,14 @@ from slr.figures import plot_experiment
 from slr.task import Truth
 
 
-def swapped(final: Overlaps) -> Any:
-    """k at +-v*, and so v off v*: the other stationary points."""
-    return (abs(final.eta) > 0.99) & (abs(final.kappa) < 1e-3) & (abs(final.nu) < 1e-3)
+def at_minima(outcomes: pd.DataFrame, close: float = 0.99) -> bool:
+    """Does every run end at k*, v* or, swapped, at k = +-v* with v off v*?"""
+    aligned, swapped = outcomes[outcomes["aligned"]].abs(), outcomes[outcomes["swapped"]].abs()
+    assert len(aligned) + len(swapped) == len(outcomes)
+    assert not outcomes["diverged"].any()
+    at_truth = (aligned[["kappa", "nu"]] > close).all(axis=None)
+    swap = (swapped["eta"] > 0.99).all() and (swapped[["kappa", "nu"]] < 1e-3).all(axis=None)
+    return bool(at_truth and swap)
 
 
 def test_pgd_on_the_manifold_stays_there_and_aligns() -> None:
@@ -52,12 +59,11 @@ def test_pgd_with_the_schedule_aligns_but_for_a_few_runs_that_end_swapped() -> N
     lower still, at the lam where the schedule stops.
     """
     experiment = replace(EXPERIMENTS["pgd-schedule"], runs=200)
-    found = run_experiment(experiment)
-    assert not found.diverged.any()
-    assert (found.aligned(0.99) | swapped(found.final)).all()
-    assert 0.85 < found.aligned(0.99).mean() < 1
-    risks = found.excess_risk[:, -1]
-    assert risks[swapped(found.final)].max() < risks[found.aligned(0.99)].min()
+    outcomes = run_experiment(experiment).outcomes()
+    assert at_minima(outcomes)
+    assert 0.85 < outcomes["aligned"].mean() < 1
+    risks = outcomes["excess_risk"]
+    assert risks[outcomes["swapped"]].max() < risks[outcomes["aligned"]].min()
 
 
 @pytest.mark.slow
@@ -85,9 +91,9 @@ def test_sgd_with_the_schedule_aligns() -> None:
 
 
 def test_pgd_with_a_small_lam_from_the_sphere_often_ends_at_the_wrong_points() -> None:
-    found = run_experiment(replace(EXPERIMENTS["pgd-small-lambda"], runs=100))
-    assert (found.aligned(0.9) | swapped(found.final)).all()
-    assert 0.2 < swapped(found.final).mean() < 0.7
+    outcomes = run_experiment(replace(EXPERIMENTS["pgd-small-lambda"], runs=100)).outcomes()
+    assert at_minima(outcomes, close=0.95)
+    assert 0.2 < outcomes["swapped"].mean() < 0.7
 
 
 def test_pgd_with_a_large_lam_does_not_align() -> None:
@@ -115,6 +121,27 @@ def test_the_tidy_table_holds_the_trajectory() -> None:
     assert rows["kappa"].tolist() == found.overlaps.kappa[1].tolist()
     assert rows["excess_risk"].tolist() == found.excess_risk[1].tolist()
     assert rows["step"].tolist() == found.step.tolist()
+
+
+def test_outcomes_say_how_each_run_ended() -> None:
+    """Planted ends: found, turned around, a maximum, swapped, halfway, and beyond stability."""
+    kappa = np.array([0.99, -0.99, 0.99, 0.0, 0.99, 0.99])
+    nu = np.array([0.99, -0.99, -0.99, 0.0, 0.5, 0.99])
+    zero, eta = np.zeros(6), np.array([0.0, 0.0, 0.0, -0.99, 0.0, 0.0])
+    ends = Overlaps(kappa, nu, zero, eta, zero)
+    logged = Overlaps(*(np.stack([zero, end, end], axis=1) for end in ends))
+    diverged = np.arange(6) == 5
+    task = Task(d=50, L=4, gamma=0.7)
+    trajectory = Trajectory(task, np.array([0, 10, 20]), np.full((6, 3), 0.1), logged, diverged)
+    outcomes = trajectory.outcomes()
+    assert outcomes["run"].tolist() == list(range(6))
+    assert outcomes["aligned"].tolist() == [True, True, False, False, False, False]
+    assert outcomes["swapped"].tolist() == [False, False, False, True, False, False]
+    assert outcomes["diverged"].tolist() == diverged.tolist()
+    assert outcomes["steps_to_align"].tolist() == [10, 10, *[math.inf] * 3, 10]
+    assert outcomes["eta"].tolist() == eta.tolist()
+    assert outcomes["excess_risk"].to_numpy() == pytest.approx(trajectory.excess_risk[:, -1])
+    assert outcomes["distance_to_manifold"].tolist() == abs(eta).tolist()
 
 
 # ---- yardsticks
@@ -168,7 +195,7 @@ def test_linear_fails_and_the_oracle_succeeds_as_the_paper_says() -> None:
 def test_best_oracle_lam_is_the_best() -> None:
     task = Task(d=80, L=10, gamma=0.7)
     grid = np.geomspace(1e-3, 10, 2000)
-    risks = excess_risk(ALIGNED, task, grid)
+    risks = excess_risk(task, ALIGNED, grid)
     assert oracle_excess_risk(task, best_oracle_lam(task)) <= risks.min() + 1e-12
 
 
@@ -178,15 +205,15 @@ def test_best_oracle_lam_is_the_best() -> None:
 @given(st.floats(-1, 1), st.floats(-1, 1), st.floats(0.05, 0.5))
 def test_the_flow_is_minus_the_projected_gradient(kappa: float, nu: float, lam: float) -> None:
     task = Task(d=50, L=10, gamma=0.7)
-    gradient = risk_gradient(Overlaps(kappa, nu, 0.0, 0.0, 0.0), task, lam)
-    velocity = flow(kappa, nu, task, lam)
+    gradient = risk_gradient(task, Overlaps(kappa, nu, 0.0, 0.0, 0.0), lam)
+    velocity = flow(task, kappa, nu, lam)
     assert velocity[0] == pytest.approx(-(1 - kappa**2) * gradient.kappa, abs=1e-10)
     assert velocity[1] == pytest.approx(-(1 - nu**2) * gradient.nu, abs=1e-10)
     step = 1e-6
     for column, (dx, dy) in enumerate(((step, 0), (0, step))):
-        ahead, behind = flow(kappa + dx, nu + dy, task, lam), flow(kappa - dx, nu - dy, task, lam)
+        ahead, behind = flow(task, kappa + dx, nu + dy, lam), flow(task, kappa - dx, nu - dy, lam)
         slope = (np.array(ahead) - np.array(behind)) / (2 * step)
-        assert flow_jacobian(kappa, nu, task, lam)[:, column] == pytest.approx(slope, abs=1e-6)
+        assert flow_jacobian(task, kappa, nu, lam)[:, column] == pytest.approx(slope, abs=1e-6)
 
 
 @pytest.mark.parametrize("lam", [0.02, 0.1, 0.3, 0.9])

@@ -12,7 +12,6 @@ import torch
 from slr import Task, linear_excess_risk
 from slr.attentions.layer import (
     ARCHITECTURES,
-    Activation,
     Architecture,
     effective_keys,
     fully_connected_width,
@@ -27,6 +26,7 @@ from slr.attentions.layer_training import (
     train_layers,
 )
 from slr.layer_figures import plot_layer
+from slr.predictor import Gate
 
 TASK = Task(d=12, L=4, gamma=0.7, noise_std=0.1)
 SMALL = Architecture(width=8, hidden=10)
@@ -46,11 +46,11 @@ def generators(runs: int) -> list[torch.Generator]:
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("activation", ["softmax", "tanh", "linear"])
+@pytest.mark.parametrize("gate", ["softmax", "tanh", "linear"])
 @pytest.mark.parametrize(("heads", "mlp"), [(1, True), (2, True), (2, False)])
-def test_a_layer_is_its_definition(activation: Activation, heads: int, mlp: bool) -> None:
-    layer = replace(SMALL, activation=activation, heads=heads, mlp=mlp)
-    parameters = start_parameters(layer, TASK, generators(2))
+def test_a_layer_is_its_definition(gate: Gate, heads: int, mlp: bool) -> None:
+    layer = replace(SMALL, gate=gate, heads=heads, mlp=mlp)
+    parameters = start_parameters(TASK, layer, generators(2))
     parameters["Q"] = torch.randn(parameters["Q"].shape, generator=generators(1)[0])
     X = torch.randn(2, 3, TASK.L, TASK.d, generator=generators(1)[0])
     found = read(layer, parameters, X)
@@ -67,7 +67,7 @@ def test_a_layer_is_its_definition(activation: Activation, heads: int, mlp: bool
             for part in (slice(h * size, (h + 1) * size) for h in range(heads)):
                 query = p["Q"][part] @ np.ones(TASK.d)
                 scores = np.array([query @ (p["K"][part] @ x) for x in tokens]) / math.sqrt(size)
-                for weight, x in zip(act[activation](scores), tokens, strict=True):
+                for weight, x in zip(act[gate](scores), tokens, strict=True):
                     z[part] += weight * (p["V"][part] @ x)
             if mlp:
                 z = np.maximum(z @ p["W1"] + p["b1"][0], 0) @ p["W2"] + p["b2"][0]
@@ -107,7 +107,7 @@ def test_uniform_attention_is_no_better_than_linear_and_softmax_is() -> None:
 @pytest.mark.usefixtures("double")
 def test_planted_directions_are_measured() -> None:
     layer = replace(SMALL, mlp=False, width=TASK.d)
-    parameters = start_parameters(layer, TASK, generators(2))
+    parameters = start_parameters(TASK, layer, generators(2))
     frame, _ = torch.linalg.qr(torch.randn(2, TASK.d, 2, generator=generators(1)[0]))
     stars = Stars(frame[..., 0], frame[..., 1])
     eye = torch.eye(TASK.d).expand(2, -1, -1)
@@ -149,9 +149,9 @@ def test_the_control_without_attention_has_as_many_parameters() -> None:
     task = Task(d=80, L=10, gamma=0.7)
     sizes = {}
     for name in ("softmax", "fully connected"):
-        parameters = start_parameters(ARCHITECTURES[name], task, generators(1))
+        parameters = start_parameters(task, ARCHITECTURES[name], generators(1))
         sizes[name] = sum(tensor.numel() for tensor in parameters.values())
-    one_more = task.L * task.d + 2 * fully_connected_width(ARCHITECTURES["softmax"], task)
+    one_more = task.L * task.d + 2 * fully_connected_width(task, ARCHITECTURES["softmax"])
     assert abs(sizes["softmax"] - sizes["fully connected"]) < one_more  # of a hidden unit
 
 
@@ -176,7 +176,7 @@ def test_layers_are_drawn_and_tabulated() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Architecture("cosine"), "activation must be one of softmax"),  # type: ignore[arg-type]
+        (lambda: Architecture("cosine"), "gate must be one of softmax"),  # type: ignore[arg-type]
         (lambda: Architecture(heads=3), "does not divide into 3 heads"),
         (lambda: LayerTraining(TASK, n_informative=5), "n_informative must be in 1 .. 4"),
         (lambda: LayerTraining(TASK, optimiser="lbfgs"), "sgd or adam"),  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from scipy.stats import ks_2samp, kstest
 from slr import (
     Overlaps,
     Task,
-    overlaps,
     pgd,
     sample_truth,
     sgd,
@@ -51,7 +50,7 @@ def test_reduced_pgd_equals_pgd_on_vectors(
     options: dict[str, Any] = {"lam": lam, "lam_decay": lam_decay, "step_size": step_size}
     options |= {"n_steps": n_steps, "log_every": 500}
     direct = descent.pgd(task, truth, k, v, **options)
-    reduced = pgd(task, overlaps(k, v, truth), **options)
+    reduced = pgd(task, Overlaps.of(k, v, truth), **options)
     assert_array_equal(direct.step, reduced.step)
     for one, other in zip(direct.overlaps, reduced.overlaps, strict=True):
         assert abs(one - other).max() < 1e-9
@@ -138,9 +137,9 @@ def test_starts_have_the_law_of_random_vectors(d: int) -> None:
     task = Task(d=d, L=2, gamma=0.7)
     rng = np.random.default_rng(d)
     drawn = start_on_sphere(task, 4000, rng)
-    check_gram(drawn, task)
+    check_gram(task, drawn)
     truth = Truth(np.eye(d)[0], np.eye(d)[1])
-    real = overlaps(random_units(4000, d, rng), random_units(4000, d, rng), truth)
+    real = Overlaps.of(random_units(4000, d, rng), random_units(4000, d, rng), truth)
     p = [ks_2samp(x, y).pvalue for x, y in zip(drawn, real, strict=True)]
     p += [
         ks_2samp(drawn.rho * drawn.kappa * drawn.theta, real.rho * real.kappa * real.theta).pvalue
@@ -152,7 +151,7 @@ def test_starts_have_the_law_of_random_vectors(d: int) -> None:
 def test_manifold_starts_are_uniform_and_possible(d: int) -> None:
     task = Task(d=d, L=2, gamma=0.7)
     found = start_on_manifold(task, 4000, np.random.default_rng(d))
-    check_gram(found, task)
+    check_gram(task, found)
     assert not np.any([found.theta, found.eta, found.rho])
     if d == 10:  # the first coordinate on the sphere of R^9 and of R^8: (1 + x)/2 ~ Beta
         for x, dimension in ((found.kappa, 9), (found.nu, 8)):
@@ -170,7 +169,7 @@ def test_d_of_a_trillion_costs_no_memory_and_behaves() -> None:
     sphere = start_on_sphere(task, 5, np.random.default_rng(0))
     options: dict[str, Any] = {"lam": 2e-6, "step_size": 1e-13, "n_steps": 50, "log_every": 50}
     moved = sgd(task, sphere, **options, batch_size=5, rng=np.random.default_rng(1))
-    check_gram(moved.final, task)
+    check_gram(task, moved.final)
     assert (moved.final.kappa != sphere.kappa).all()
 
 

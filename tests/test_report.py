@@ -303,9 +303,9 @@ def test_risk_and_flow_of_the_page_are_those_of_slr() -> None:
     )
     for p, (risk, by_kappa, by_nu) in zip(points, found, strict=True):
         task = Task(d=int(p["d"]), L=int(p["L"]), gamma=p["gamma"])
-        expected = excess_risk(Overlaps(p["kappa"], p["nu"], 0.0, 0.0, 0.0), task, p["lam"])
+        expected = excess_risk(task, Overlaps(p["kappa"], p["nu"], 0.0, 0.0, 0.0), p["lam"])
         assert math.isclose(risk, float(expected), rel_tol=1e-12)
-        velocity = flow(p["kappa"], p["nu"], task, p["lam"])
+        velocity = flow(task, p["kappa"], p["nu"], p["lam"])
         # exp(-a^2) for a of hundreds is 1e-300 or 0: both stand still.
         assert np.allclose([by_kappa, by_nu], velocity, rtol=1e-10, atol=1e-100)
 

@@ -17,7 +17,6 @@ from slr import (
     Task,
     empirical_risk,
     excess_risk,
-    overlaps,
     predict,
     risk,
     risk_gradient,
@@ -82,7 +81,7 @@ def test_closed_form_matches_simulation(trial: int) -> None:
     losses = (y - predict(X, k, v, lam)) ** 2
     stderr = losses.std() / math.sqrt(len(losses))
     # 12 trials: 4 standard errors are exceeded by chance less than once in 1000 suites.
-    assert abs(losses.mean() - risk(overlaps(k, v, truth), task, lam)) < 4 * stderr
+    assert abs(losses.mean() - risk(task, Overlaps.of(k, v, truth), lam)) < 4 * stderr
     assert empirical_risk(X, y, k, v, lam) == pytest.approx(losses.mean())
 
 
@@ -95,7 +94,7 @@ def test_the_simulation_test_would_see_a_wrong_formula() -> None:
     X, y, _ = sample_batch(task, truth, 100_000, rng)
     losses = (y - predict(X, k, v, lam)) ** 2
     stderr = losses.std() / math.sqrt(len(losses))
-    without = excess_risk(overlaps(k, v, truth)._replace(rho=0.0), task, lam)
+    without = excess_risk(task, Overlaps.of(k, v, truth)._replace(rho=0.0), lam)
     assert abs(losses.mean() - without) > 8 * stderr
 
 
@@ -108,12 +107,12 @@ def test_partials_leave_a_remainder_of_second_order(trial: int) -> None:
     lam = float(rng.uniform(0.05, 1.0))
     point = Overlaps(*rng.uniform(-0.5, 0.5, 5))
     direction = rng.standard_normal(5)
-    slope = float(np.dot(risk_gradient(point, task, lam), direction))
+    slope = float(np.dot(risk_gradient(task, point, lam), direction))
     sizes = np.geomspace(1e-3, 1e-2, 6) / math.sqrt(task.d)
     remainders = [
         abs(
-            excess_risk(Overlaps(*(np.array(point) + size * direction)), task, lam)
-            - excess_risk(point, task, lam)
+            excess_risk(task, Overlaps(*(np.array(point) + size * direction)), lam)
+            - excess_risk(task, point, lam)
             - size * slope
         )
         for size in sizes
@@ -127,11 +126,11 @@ def test_vectorised_over_overlaps_and_lam() -> None:
     task = Task(d=30, L=5, gamma=0.7)
     many = Overlaps(*rng.uniform(-0.4, 0.4, (5, 3, 4)))
     lam = rng.uniform(0.1, 1, (3, 4))
-    together, gradients = excess_risk(many, task, lam), risk_gradient(many, task, lam)
+    together, gradients = excess_risk(task, many, lam), risk_gradient(task, many, lam)
     assert together.shape == (3, 4)
     for i, j in np.ndindex(3, 4):
-        assert excess_risk(many.at((i, j)), task, lam[i, j]) == pytest.approx(together[i, j])
-        one = risk_gradient(many.at((i, j)), task, lam[i, j])
+        assert excess_risk(task, many.at((i, j)), lam[i, j]) == pytest.approx(together[i, j])
+        one = risk_gradient(task, many.at((i, j)), lam[i, j])
         assert_allclose(one, [partial[i, j] for partial in gradients])
 
 
@@ -143,8 +142,8 @@ def test_vectorised_over_overlaps_and_lam() -> None:
 def test_finite_at_the_edges(kappa: float, L: int, lam: float, gamma: float, d: int) -> None:
     task = Task(d=d, L=L, gamma=gamma)
     point = Overlaps(kappa, 1.0 if kappa else 0.5, 0.0, 0.0, 0.0)
-    assert np.isfinite(excess_risk(point, task, lam))
-    gradient = risk_gradient(point, task, lam)
+    assert np.isfinite(excess_risk(task, point, lam))
+    gradient = risk_gradient(task, point, lam)
     assert np.isfinite(gradient).all()
     assert (gradient.theta, gradient.eta, gradient.rho) == (0.0, 0.0, 0.0)
 
@@ -152,14 +151,14 @@ def test_finite_at_the_edges(kappa: float, L: int, lam: float, gamma: float, d: 
 def test_known_values() -> None:
     task = Task(d=400, L=10, gamma=0.7)
     # Closed gate: the zero predictor.
-    assert excess_risk(Overlaps(0.3, 0.2, 0.1, 0.0, 0.1), task, 0.0) == pytest.approx(0.49)
+    assert excess_risk(task, Overlaps(0.3, 0.2, 0.1, 0.0, 0.1), 0.0) == pytest.approx(0.49)
     # One token and an open gate: T = X.v is exact at v = v*.
     alone = Task(d=10**6, L=1, gamma=0.7)
-    assert excess_risk(ALIGNED, alone, 10.0) == pytest.approx(0, abs=1e-12)
+    assert excess_risk(alone, ALIGNED, 10.0) == pytest.approx(0, abs=1e-12)
     # Turning both k and v around changes nothing.
     point = Overlaps(0.3, 0.2, 0.1, -0.1, 0.1)
     turned = Overlaps(-0.3, -0.2, -0.1, 0.1, 0.1)
-    assert excess_risk(turned, task, 0.4) == pytest.approx(excess_risk(point, task, 0.4))
+    assert excess_risk(task, turned, 0.4) == pytest.approx(excess_risk(task, point, 0.4))
 
 
 @pytest.mark.parametrize(
@@ -180,14 +179,14 @@ def test_an_impossible_task_is_refused(values: dict[str, Any], message: str) -> 
 
 def test_an_impossible_gram_matrix_is_refused() -> None:
     task = Task(d=10, L=3, gamma=0.7)
-    check_gram(Overlaps(0.6, 0.8, -0.6, 0.8, 0.28), task)
+    check_gram(task, Overlaps(0.6, 0.8, -0.6, 0.8, 0.28))
     with pytest.raises(ValueError, match=r"no unit vectors in R\^10 have the overlaps kappa=1.2"):
-        check_gram(Overlaps(1.2, 0.0, 0.0, 0.0, 0.0), task)
+        check_gram(task, Overlaps(1.2, 0.0, 0.0, 0.0, 0.0))
     with pytest.raises(ValueError, match=r"\(run 1\)"):
-        check_gram(Overlaps(*np.array([[0.1, 0.9], [0.1, 0.9], [0, 0], [0, 0], [0.1, 0.9]])), task)
+        check_gram(task, Overlaps(*np.array([[0.1, 0.9], [0.1, 0.9], [0, 0], [0, 0], [0.1, 0.9]])))
     with pytest.raises(ValueError, match="finite"):
-        check_gram(Overlaps(math.nan, 0.0, 0.0, 0.0, 0.0), task)
+        check_gram(task, Overlaps(math.nan, 0.0, 0.0, 0.0, 0.0))
     # Fine in R^4, but in R^2 k has no room off k* and v*.
-    check_gram(Overlaps(0.5, 0.5, 0.0, 0.0, 0.0), Task(d=4, L=3, gamma=0.7))
+    check_gram(Task(d=4, L=3, gamma=0.7), Overlaps(0.5, 0.5, 0.0, 0.0, 0.0))
     with pytest.raises(ValueError, match=r"R\^2"):
-        check_gram(Overlaps(0.5, 0.5, 0.0, 0.0, 0.0), Task(d=2, L=3, gamma=0.7))
+        check_gram(Task(d=2, L=3, gamma=0.7), Overlaps(0.5, 0.5, 0.0, 0.0, 0.0))

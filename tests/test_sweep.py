@@ -24,13 +24,13 @@ from distributed import Client, LocalCluster
 from matplotlib.figure import Figure
 from waiting_cells import computed, wait, waiting_grid
 
-from slr import pgd, start_on_sphere
+from slr import Experiment, pgd, run_experiment, start_on_sphere
 from slr.dynamics.compiled import SOURCE
 from slr.sweep import cluster as cluster_module
-from slr.sweep.cells import Cell, cell_grid, seed_sequence, train_cell
+from slr.sweep.cells import cell_grid, seed_sequence, train_cell
 from slr.sweep.engine import SECONDS_PER_WORKER, Batches, run_batch, sweep
 from slr.sweep.grid import Grid, expand_range
-from slr.sweep.rows import CELL, MERGE, Parts, open_parts
+from slr.sweep.rows import CELL, open_rows
 from slr.sweep_figures import plot_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -87,15 +87,29 @@ def test_ranges_hold_both_ends() -> None:
 
 
 def test_a_cell_is_its_runs_of_pgd() -> None:
-    cell = Cell(lam=0.05, n_steps=3000, runs=8, noise_std=0.3)
+    experiment = Experiment(lam=0.05, n_steps=3000, runs=8, noise_std=0.3)
     row = train_cell({"lam": 0.05, "n_steps": 3000, "runs": 8, "noise_std": 0.3})
-    rng = np.random.default_rng(seed_sequence(cell).spawn(2)[0])
-    start = start_on_sphere(cell.task, 8, rng)
-    found = pgd(cell.task, start, lam=0.05, step_size=4e-3, n_steps=3000, log_every=100)
+    rng = np.random.default_rng(seed_sequence(experiment).spawn(2)[0])
+    start = start_on_sphere(experiment.task, 8, rng)
+    found = pgd(experiment.task, start, lam=0.05, step_size=4e-3, n_steps=3000, log_every=100)
     assert row["abs_kappa"] == abs(found.final.kappa).mean()
     assert row["share_aligned"] == found.aligned(0.95).mean()
     assert row["excess_risk"] == pytest.approx(found.excess_risk[:, -1].mean(), rel=1e-12)
     assert row["risk"] == row["excess_risk"] + 0.3**2
+
+
+def test_a_sweep_over_lam_and_its_decay_is_a_map_of_success(tmp_path: Path) -> None:
+    axes = {"d": 100, "lam": [0.1, 0.2, 1.0], "lam_decay": [1e-4, 1e-3], "step_size": 5e-3}
+    grid = cell_grid(axes | {"n_steps": 3000, "runs": 8})
+    table = sweep(train_cell, grid, tmp_path / "sweep", jobs=1).table
+    assert len(table) == 6
+    for row in table.to_dict("records"):
+        experiment = Experiment(**{name: row[name] for name in grid.axes})
+        rng = np.random.default_rng(seed_sequence(experiment))
+        outcomes = run_experiment(experiment, rng=rng).outcomes()
+        assert row["share_aligned"] == outcomes["aligned"].mean()
+        assert row["share_diverged"] == outcomes["diverged"].mean()
+    assert 0 < table["share_aligned"].mean() < 1
 
 
 def test_cells_find_what_the_paper_finds() -> None:
@@ -137,14 +151,16 @@ def test_a_finished_sweep_is_not_computed_again(tmp_path: Path) -> None:
     assert (first.computed, again.computed) == (7, 0)
     assert set(computed(tmp_path).values()) == {1}
     pd.testing.assert_frame_equal(again.table, first.table)
-    assert not kept(tmp_path / "sweep")  # compacted into one file
+    on_disk = pd.read_parquet(tmp_path / "sweep").sort_values(CELL, ignore_index=True)
+    pd.testing.assert_frame_equal(on_disk, first.table)  # the folder is a dataset
 
 
 def test_a_killed_sweep_goes_on_and_computes_no_kept_cell_twice(tmp_path: Path) -> None:
     n, folder = 400, tmp_path / "sweep"
     grid = waiting_grid(tmp_path, n)
     code = (
-        "from pathlib import Path; from slr.sweep.engine import sweep; from waiting_cells import *; "
+        "from pathlib import Path; from slr.sweep.engine import sweep\n"
+        "from waiting_cells import *\n"
         f"p = Path({str(tmp_path)!r}); sweep(wait, waiting_grid(p, {n}), p / 'sweep', jobs=2)"
     )
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
@@ -222,32 +238,32 @@ def part_rows(*cells: int) -> dict[str, Any]:
     return {CELL: list(cells), "value": [float(cell) for cell in cells]}
 
 
-def test_many_parts_are_merged_and_none_is_lost_or_doubled(tmp_path: Path) -> None:
-    n = 2 * MERGE + 5
-    with open_parts(tmp_path, {}, n) as parts:
-        for cell in reversed(range(n)):
-            parts.add(part_rows(cell))
-            if cell == n - MERGE + 1:  # one more and they are merged: what if we die in between?
-                small = {path.name: path.read_bytes() for path in tmp_path.glob("part-*")}
-    assert len(list(tmp_path.glob("part-*"))) == 2 + 5
-    for name, content in small.items():
-        (tmp_path / name).write_bytes(content)
-    (tmp_path / "part-000000999-000000999.parquet.tmp").write_bytes(b"half")
-    with open_parts(tmp_path, {}, n) as parts:
+def test_rows_in_many_parts_are_one_table_in_the_order_of_the_cells(tmp_path: Path) -> None:
+    n = 100
+    with open_rows(tmp_path, {}, n) as rows:
+        for cell in reversed(range(1, n)):
+            rows.add(part_rows(cell))
+        with pytest.raises(RuntimeError, match="does not hold every cell once"):
+            rows.table()
+    (tmp_path / ".part-000000999.parquet.tmp").write_bytes(b"half")
+    with open_rows(tmp_path, {}, n) as rows:
+        assert rows.missing().tolist() == [0]
+        rows.add(part_rows(0))
         assert sorted(kept(tmp_path)) == list(range(n))
-        assert len(parts.missing()) == 0
-        parts.compact(lambda cells: {"double": 2 * cells})
-        assert parts.table()["double"].tolist() == [2 * cell for cell in range(n)]
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "sweep.json", "cells.parquet"}
+        assert rows.table()["value"].tolist() == list(range(n))
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_a_part_that_was_cut_off_is_computed_again(tmp_path: Path) -> None:
-    with open_parts(tmp_path, {}, 3) as parts:
-        parts.add(part_rows(0))
-        parts.add(part_rows(2))
+    with open_rows(tmp_path, {}, 3) as rows:
+        rows.add(part_rows(0))
+        rows.add(part_rows(2))
     path = sorted(tmp_path.glob("part-*"))[1]
     path.write_bytes(path.read_bytes()[:50])
-    assert Parts(tmp_path, 3).missing().tolist() == [1, 2]
+    with open_rows(tmp_path, {}, 3) as rows:
+        assert rows.missing().tolist() == [1, 2]
+        rows.add(part_rows(1, 2))
+        assert rows.table()["value"].tolist() == [0, 1, 2]
 
 
 # ---- a cluster: a real scheduler and two worker processes, over TCP
@@ -270,7 +286,7 @@ def test_a_cluster_gives_the_same_numbers(cluster: LocalCluster, tmp_path: Path)
 
 
 def test_nothing_is_lost_with_a_worker(cluster: LocalCluster, tmp_path: Path) -> None:
-    n = 2000  # batches grow beyond the size of what joblib would leave on one worker
+    n = 2000
     with Client(cluster) as client:  # type: ignore[no-untyped-call]
         victim, _ = client.run(os.getpid).values()
     done = 0
@@ -293,7 +309,6 @@ def test_nothing_is_lost_with_a_worker(cluster: LocalCluster, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_batch_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
-    """joblib's own backend would wait for ever."""
     import dask
 
     def deadly(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +327,6 @@ def test_a_batch_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cluster_of_one_core_is_used(tmp_path: Path) -> None:
-    """joblib's own backend would compute everything in the calling process."""
     with LocalCluster(  # type: ignore[no-untyped-call]
         n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
@@ -341,7 +355,7 @@ def test_a_worker_with_other_code_is_refused() -> None:
         ({"lam": "0:1:3:log"}, "must be positive"),
         ({"d": 2.5}, "d must be a whole number, not 2.5"),
         ({"d": [400, 1]}, "d must be an integer of at least 2"),
-        ({"runs": 0}, "runs must be at least 1"),
+        ({"runs": 0}, "runs must be an integer of at least 1"),
         ({"runs": True}, "runs must be a whole number"),
         ({"start": "north"}, "start must be sphere or manifold, not 'north'"),
         ({"optimiser": ["pgd", "sgd"], "d": [400, 4]}, "sgd needs d of at least"),
@@ -371,19 +385,21 @@ def test_a_folder_of_another_sweep_is_refused(tmp_path: Path) -> None:
         sweep(wait, waiting_grid(tmp_path, 3, 0), folder, jobs=1)
     with pytest.raises(ValueError, match="was begun with another version"):
         sweep(wait, waiting_grid(tmp_path, 2, 0), folder, jobs=1, version="2")
+    again = sweep(wait, waiting_grid(tmp_path, 3, 0), folder, jobs=1, overwrite=True)
+    assert again.computed == len(again.table) == 3
     with pytest.raises(ValueError, match="jobs must be at least 1"):
         sweep(wait, waiting_grid(tmp_path, 2, 0), folder, jobs=0)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     with pytest.raises(FileExistsError, match="does not hold a sweep"):
-        sweep(wait, waiting_grid(tmp_path, 2, 0), tmp_path / "mine", jobs=1)
+        sweep(wait, waiting_grid(tmp_path, 2, 0), tmp_path / "mine", jobs=1, overwrite=True)
 
 
 def test_two_sweeps_cannot_share_a_folder(tmp_path: Path) -> None:
     with (
-        open_parts(tmp_path, {}, 1),
+        open_rows(tmp_path, {}, 1),
         pytest.raises(BlockingIOError, match="another sweep is writing"),
-        open_parts(tmp_path, {}, 1),
+        open_rows(tmp_path, {}, 1),
     ):
         pass
 

@@ -1,27 +1,26 @@
-"""Which attention can reach Bayes: the best risk of each activation, when k = k* and v = v*.
+"""Which attention can reach Bayes: the best risk of each gate, when k = k* and v = v*.
 
-notation: T(X) = scale sum_l a_l X_l.v*,  a = activation(lam (X_l.k* - threshold))
+notation: T(X) = scale sum_l a_l X_l.v*,  a = gate(lam (X_l.k* - threshold))
 v* is orthogonal to k*, so the values X_l.v* are independent of the scores, and are integrated out:
 E[(Y - T)^2 | a] - noise_std^2 = gamma^2 (1 - scale a_1)^2 + scale^2 sum_{l>1} a_l^2
 (token 1 the informative one). Only the scores X_l.k* are simulated, at a cost without d in it.
 
-With R informative tokens and Y the mean of their values (slr/attentions/locations.py) the same holds, with
-(1/R - scale a_l)^2 for each of them.
+With R informative tokens and Y the mean of their values the same holds, with (1/R - scale a_l)^2
+for each of them.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import erf, expit, softmax
+from scipy.special import erf
 
+from slr.predictor import Gate, activate
 from slr.task import FloatArray, Task
-from slr.yardsticks import MAX_TOKENS, Estimate
+from slr.yardsticks import Estimate, chunk_sizes
 
-Activation = Literal["softmax", "erf", "tanh", "sigmoid", "relu", "linear", "uniform"]
 TUNING_TOKENS = 50_000  # drawn to find lam and threshold: errors there are of second order
 
 
@@ -36,24 +35,9 @@ class BestAttention:
     scale: float
 
 
-def activate(scores: FloatArray, activation: Activation) -> FloatArray:
-    """Attention weights of scaled scores, over the tokens of the last axis."""
-    if activation == "softmax":
-        return np.asarray(softmax(scores, axis=-1))
-    if activation == "uniform":
-        return np.full_like(scores, 1 / scores.shape[-1])
-    if activation == "linear":
-        return scores
-    gates = {"erf": erf, "tanh": np.tanh, "sigmoid": expit, "relu": lambda x: np.maximum(x, 0)}
-    if activation not in gates:
-        known = ", ".join(get_args(Activation))
-        raise ValueError(f"activation must be one of {known}, not {activation!r}")
-    return np.asarray(gates[activation](scores))
-
-
 def best_attention(
-    activation: Activation,
     task: Task,
+    gate: Gate,
     n_samples: int,
     rng: np.random.Generator,
     *,
@@ -65,29 +49,24 @@ def best_attention(
 
     With ``scale`` 1 the length of v is that of the paper's predictor, and not searched.
     """
-    if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2, not {n_samples}")
-    if not 1 <= n_informative <= task.L:
-        raise ValueError(f"n_informative must be in 1 .. {task.L}, not {n_informative}")
+    sizes = chunk_sizes(task, n_samples, n_informative)
     tuning = sample_scores(task, max(200, TUNING_TOKENS // task.L), rng, n_informative)
 
     def risk_at(x: FloatArray) -> float:
-        weights = activate(math.exp(x[0]) * (tuning - x[1]), activation)
-        return float(_losses(weights, task, n_informative, scale)[0].mean())
+        weights = activate(math.exp(x[0]) * (tuning - x[1]), gate)
+        return float(_losses(task, weights, n_informative, scale)[0].mean())
 
-    lam, threshold = _search(risk_at, task, fit_threshold)
-    weights = activate(lam * (tuning - threshold), activation)
-    chosen = _losses(weights, task, n_informative, scale)[1]
+    lam, threshold = _search(task, risk_at, fit_threshold)
+    weights = activate(lam * (tuning - threshold), gate)
+    chosen = _losses(task, weights, n_informative, scale)[1]
     losses, shares = [], []
-    chunk = max(1, MAX_TOKENS // task.L)
-    for first in range(0, n_samples, chunk):
-        scores = sample_scores(task, min(chunk, n_samples - first), rng, n_informative)
-        weights = activate(lam * (scores - threshold), activation)
-        losses.append(_losses(weights, task, n_informative, chosen)[0])
+    for size in sizes:
+        scores = sample_scores(task, size, rng, n_informative)
+        weights = activate(lam * (scores - threshold), gate)
+        losses.append(_losses(task, weights, n_informative, chosen)[0])
         shares.append(attention_mass(weights, n_informative))
-    loss = np.concatenate(losses)
-    estimate = Estimate(float(loss.mean()), float(loss.std(ddof=1) / math.sqrt(n_samples)))
-    return BestAttention(estimate, float(np.concatenate(shares).mean()), lam, threshold, chosen)
+    mass = float(np.concatenate(shares).mean())
+    return BestAttention(Estimate.of(losses), mass, lam, threshold, chosen)
 
 
 def sample_scores(
@@ -106,8 +85,27 @@ def attention_mass(weights: FloatArray, n_informative: int) -> FloatArray:
     return np.asarray(size[:, :n_informative].sum(axis=1) / np.where(total > 0, total, 1))
 
 
+def expected_attention_mass(
+    task: Task, kappa: FloatArray, lam: FloatArray, *, n: int = 2000, seed: int = 0
+) -> FloatArray:
+    """Mean share of |erf(lam X_l.k)| on the informative token, for arrays kappa, lam of one shape.
+
+    Scores X_l.k are N(sqrt(d/2) kappa, gamma^2) for the informative token and N(0, 1) for the
+    others, at any d, so that n draws of L numbers give it.
+    """
+    kappa, lam = np.broadcast_arrays(np.asarray(kappa, float), np.asarray(lam, float))
+    rng = np.random.default_rng(seed)  # the same draws for all entries: smooth in kappa and lam
+    own, others = rng.standard_normal(n), rng.standard_normal((n, task.L - 1))
+    mass = np.empty(kappa.shape)
+    for index in np.ndindex(kappa.shape):
+        informative = np.abs(erf(lam[index] * (task.signal * kappa[index] + task.gamma * own)))
+        rest = np.abs(erf(lam[index] * others)).sum(axis=1)
+        mass[index] = np.mean(informative / np.maximum(informative + rest, 1e-300))
+    return mass
+
+
 def _losses(
-    weights: FloatArray, task: Task, n_informative: int, scale: float | None
+    task: Task, weights: FloatArray, n_informative: int, scale: float | None
 ) -> tuple[FloatArray, float]:
     """E[(Y - T)^2 | a] - noise_std^2, shape (n,), and the scale: the best one if it is None."""
     g2, informative, other = task.gamma**2, weights[:, :n_informative], weights[:, n_informative:]
@@ -119,7 +117,7 @@ def _losses(
 
 
 def _search(
-    risk_at: Callable[[FloatArray], float], task: Task, fit_threshold: bool
+    task: Task, risk_at: Callable[[FloatArray], float], fit_threshold: bool
 ) -> tuple[float, float]:
     """lam and threshold: a grid on a log scale, then refined."""
     grid = np.linspace(-4 - math.log(1 + task.signal), 4 + math.log(1 + task.signal), 30)
@@ -127,12 +125,12 @@ def _search(
     points = [np.array([x, threshold]) for x in grid for threshold in thresholds]
     best = points[int(np.argmin([risk_at(point) for point in points]))]
     if fit_threshold:
-        found = minimize(risk_at, best, method="Nelder-Mead", options={"maxfev": 80})
-        return math.exp(found.x[0]), float(found.x[1])
+        minimum = minimize(risk_at, best, method="Nelder-Mead", options={"maxfev": 80})
+        return math.exp(minimum.x[0]), float(minimum.x[1])
     width = grid[1] - grid[0]
-    near = minimize_scalar(
+    minimum = minimize_scalar(
         lambda x: risk_at(np.array([x, 0.0])),
         bounds=(best[0] - width, best[0] + width),
         method="bounded",
     )
-    return math.exp(near.x), 0.0
+    return math.exp(minimum.x), 0.0

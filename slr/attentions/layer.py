@@ -1,7 +1,7 @@
 """A whole attention layer read at a [CLS] query, for many repetitions side by side.
 
 notation: u = K^T Q x_cls / sqrt(p)                    effective key of a head
-          a_l = activation(X_l . u)                    attention, over the tokens l
+          a_l = gate(X_l . u)                          attention, over the tokens l
           z = V sum_l a_l X_l, of all heads            what [CLS] reads
           T(X) = w . (W2 relu(W1 z + b1) + b2)         or w . z without the MLP
 
@@ -12,14 +12,14 @@ The query is the same for every sequence, so scores cost X.u, and never K X.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from slr.predictor import Gate
 from slr.task import Task
 
-Activation = Literal["softmax", "erf", "linear", "sigmoid", "relu", "tanh", "uniform"]
 Parameters = dict[str, Tensor]  # each of shape (runs, ...)
 
 
@@ -31,7 +31,7 @@ class Architecture:
     sequence, as wide as gives the number of parameters of the attention layer.
     """
 
-    activation: Activation = "softmax"
+    gate: Gate = "softmax"
     heads: int = 1
     mlp: bool = True
     fully_connected: bool = False
@@ -39,9 +39,8 @@ class Architecture:
     hidden: int = 200  # m, of the MLP
 
     def __post_init__(self) -> None:
-        if self.activation not in get_args(Activation):
-            known = ", ".join(get_args(Activation))
-            raise ValueError(f"activation must be one of {known}, not {self.activation!r}")
+        if self.gate not in get_args(Gate):
+            raise ValueError(f"gate must be one of {', '.join(get_args(Gate))}, not {self.gate!r}")
         if self.heads < 1 or self.width % self.heads:
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads")
 
@@ -69,7 +68,7 @@ class Reading(NamedTuple):
 
 
 def start_parameters(
-    architecture: Architecture, task: Task, generators: Sequence[torch.Generator]
+    task: Task, architecture: Architecture, generators: Sequence[torch.Generator]
 ) -> Parameters:
     """The paper's start: Q and biases zero, w ~ N(0, 1/d^2), the rest N(0, 2/(d_in + d_out)).
 
@@ -79,7 +78,9 @@ def start_parameters(
     d, p, m = task.d, architecture.width, architecture.hidden
 
     def normal(*shape: int, scale: float) -> Tensor:
-        draws = [torch.randn(shape, generator=one, dtype=torch.float64) for one in generators]
+        draws = [
+            torch.randn(shape, generator=generator, dtype=torch.float64) for generator in generators
+        ]
         return scale * torch.stack(draws).to(torch.get_default_dtype())
 
     def matrix(rows: int, columns: int) -> Tensor:
@@ -89,19 +90,19 @@ def start_parameters(
         return torch.zeros((len(generators), *shape))
 
     if architecture.fully_connected:
-        n = fully_connected_width(architecture, task)
+        n = fully_connected_width(task, architecture)
         parameters = {"W1": matrix(task.L * d, n), "b1": zeros(1, n), "W2": matrix(n, n)}
         return parameters | {"b2": zeros(1, n), "w": normal(n, 1, scale=1 / d)}
     start = {"K": matrix(p, d), "V": matrix(p, d), "w": normal(p, 1, scale=1 / d)}
-    at_zero = activate(torch.zeros(1), architecture.activation)
+    at_zero = activate(torch.zeros(1), architecture.gate)
     start["Q"] = zeros(p, d) if at_zero.any() else matrix(p, d)
     if architecture.mlp:
         start |= {"W1": matrix(p, m), "b1": zeros(1, m), "W2": matrix(m, p), "b2": zeros(1, p)}
     return start
 
 
-def fully_connected_width(architecture: Architecture, task: Task) -> int:
-    """Of the hidden layers, for as many parameters as the attention layer has."""
+def fully_connected_width(task: Task, architecture: Architecture) -> int:
+    """Width of the hidden layers that gives as many parameters as the attention layer has."""
     p, m = architecture.width, architecture.hidden
     size = 3 * p * task.d + p + (2 * p * m + m + p if architecture.mlp else 0)
     b = task.L * task.d + 3  # n^2 + (L d + 3) n parameters at width n
@@ -128,7 +129,7 @@ def read(architecture: Architecture, parameters: Parameters, X: Tensor) -> Readi
         return Reading(_perceptron(parameters, X.reshape(runs, n, L * d), last=True), None, None)
     keys = effective_keys(architecture, parameters)
     scores = X.reshape(runs, n * L, d) @ keys.mT
-    weights = activate(scores.reshape(runs, n, L, -1).mT, architecture.activation)
+    weights = activate(scores.reshape(runs, n, L, -1).mT, architecture.gate)
     context = weights @ X
     return Reading(predict_from_context(architecture, parameters, context), weights, context)
 
@@ -152,13 +153,15 @@ def _perceptron(parameters: Parameters, z: Tensor, *, last: bool) -> Tensor:
     return ((torch.relu(out) if last else out) @ parameters["w"]).squeeze(-1)
 
 
-def activate(scores: Tensor, activation: Activation) -> Tensor:
-    """Attention weights of scores, over the tokens of the last axis."""
-    if activation == "softmax":
+def activate(scores: Tensor, gate: Gate) -> Tensor:
+    """slr.predictor.activate for tensors: weights over the tokens of the last axis."""
+    if gate == "softmax":
         return scores.softmax(dim=-1)
-    if activation == "uniform":
+    if gate == "uniform":
         return torch.full_like(scores, 1 / scores.shape[-1])
-    if activation == "linear":
+    if gate == "linear":
         return scores
-    gates = {"erf": torch.erf, "sigmoid": torch.sigmoid, "relu": torch.relu, "tanh": torch.tanh}
-    return gates[activation](scores)
+    if gate == "one-sided":
+        return (1 + torch.erf(scores)) / 2
+    by_token = {"erf": torch.erf, "sigmoid": torch.sigmoid, "relu": torch.relu, "tanh": torch.tanh}
+    return by_token[gate](scores)

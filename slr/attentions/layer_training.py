@@ -111,7 +111,7 @@ def train_layers(
         raise ValueError("runs must be an integer of at least 1")
     generators = [_generator(training.seed, run) for run in runs]
     stars = _sample_stars(training.task, generators)
-    parameters = start_parameters(training.architecture, training.task, generators)
+    parameters = start_parameters(training.task, training.architecture, generators)
     for tensor in parameters.values():
         tensor.requires_grad_(True)
     optimisers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}

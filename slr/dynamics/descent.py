@@ -7,8 +7,8 @@ import numpy as np
 
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
 from slr.erf_risk import risk_gradient
-from slr.overlaps import Overlaps, overlaps
-from slr.predictor import gate_pullback, open_gate
+from slr.overlaps import Overlaps
+from slr.predictor import activate, gate_pullback
 from slr.task import FloatArray, Task, Truth, sample_batch
 
 
@@ -25,14 +25,14 @@ def pgd(
     log_every: int,
 ) -> Trajectory:
     """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d)."""
-    log = [overlaps(k, v, truth)]
+    log = [Overlaps.of(k, v, truth)]
     steps = logged_steps(n_steps, log_every)
     for t in range(n_steps):
         gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_at(t, lam, lam_decay))
         k = projected_step(k, gradient_k, step_size)
         v = projected_step(v, gradient_v, step_size)
         if t + 1 in steps:
-            log.append(overlaps(k, v, truth))
+            log.append(Overlaps.of(k, v, truth))
     return _trajectory(task, steps, log, lam, lam_decay)
 
 
@@ -51,7 +51,7 @@ def sgd(
     rng: np.random.Generator,
 ) -> Trajectory:
     """The same with the squared error on a fresh batch, for each run its own, for the risk."""
-    log = [overlaps(k, v, truth)]
+    log = [Overlaps.of(k, v, truth)]
     steps = logged_steps(n_steps, log_every)
     for t in range(n_steps):
         X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
@@ -60,7 +60,7 @@ def sgd(
         k = projected_step(k, gradient_k, step_size)
         v = projected_step(v, gradient_v, step_size)
         if t + 1 in steps:
-            log.append(overlaps(k, v, truth))
+            log.append(Overlaps.of(k, v, truth))
     return _trajectory(task, steps, log, lam, lam_decay)
 
 
@@ -75,7 +75,7 @@ def risk_gradients(
     task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: float
 ) -> tuple[FloatArray, FloatArray]:
     """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
-    partials = risk_gradient(overlaps(k, v, truth), task, lam)
+    partials = risk_gradient(task, Overlaps.of(k, v, truth), lam)
     r = Overlaps(*(partial[..., None] for partial in partials))
     gradient_k = r.kappa * truth.k_star + r.eta * truth.v_star + r.rho * v
     gradient_v = r.nu * truth.v_star + r.theta * truth.k_star + r.rho * k
@@ -87,7 +87,7 @@ def batch_gradients(
 ) -> tuple[FloatArray, FloatArray]:
     """The gradients of each run's mean of (y - T(X))^2, for X of shape (runs, n, L, d)."""
     scores, values = lam * np.einsum("rnld,rd->rnl", X, k), np.einsum("rnld,rd->rnl", X, v)
-    weights = open_gate(scores, "erf")
+    weights = activate(scores, "erf")
     slopes = lam * gate_pullback(scores, values, "erf")
     error = -2 * (y - np.sum(weights * values, axis=-1)) / y.shape[1]
     gradient_k = np.einsum("rn,rnl,rnld->rd", error, slopes, X)

@@ -1,4 +1,4 @@
-"""The paper's experiments by name (THEORY section 6; Section 5 and appendix of the paper)."""
+"""An experiment as one flat value, and those of the paper by name (its Section 5 and appendix)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from slr.dynamics import reduced
+from slr.dynamics.steps import MIN_D_SGD
 from slr.dynamics.trajectory import Trajectory
 from slr.overlaps import start_on_manifold, start_on_sphere
 from slr.task import Task
@@ -14,69 +15,86 @@ from slr.task import Task
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that a run depends on. ``batch_size`` None is PGD, a number SGD."""
+    """Everything that training runs depend on; the defaults are the paper's pgd-small-lambda.
 
-    task: Task
-    start: Literal["sphere", "manifold"]
-    lam: float
-    step_size: float
-    n_steps: int
-    log_every: int
+    The random numbers of a sweep grow from the names and values of all fields: a new field, or
+    another name, changes every table.
+    """
+
+    d: int = 400
+    L: int = 10
+    gamma: float = math.sqrt(1 / 2)
+    noise_std: float = 0.0
+    start: Literal["sphere", "manifold"] = "sphere"
+    optimiser: Literal["pgd", "sgd"] = "pgd"
+    batch_size: int = 5  # of SGD
+    lam: float = 0.1
     lam_decay: float = 0.0
-    batch_size: int | None = None
-    runs: int = 30
+    step_size: float = 4e-3
+    n_steps: int = 20_000
+    log_every: int = 100
+    runs: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.runs != int(self.runs) or self.runs < 1:
-            raise ValueError(f"runs must be an integer of at least 1, not {self.runs}")
-        if self.seed < 0:
-            raise ValueError(f"the seed must not be negative, but is {self.seed}")
+        _ = self.task
+        for name in ("lam", "lam_decay", "step_size"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be at least 0 and finite, not {getattr(self, name)}")
+        for name, least in (
+            ("batch_size", 1), ("n_steps", 0), ("log_every", 1), ("runs", 1), ("seed", 0),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value != int(value) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
+        if self.optimiser == "sgd" and self.d < MIN_D_SGD:
+            raise ValueError(f"sgd needs d of at least {MIN_D_SGD}, not {self.d}")
+
+    @property
+    def task(self) -> Task:
+        """The task that is trained on."""
+        return Task(self.d, self.L, self.gamma, self.noise_std)
 
 
-SCHEDULE = Experiment(
-    task=Task(d=400, L=10, gamma=math.sqrt(1 / 2)),
-    start="sphere",
-    lam=1.0,
-    lam_decay=1e-4,
-    step_size=4e-3,
-    n_steps=120_000,
-    log_every=300,
-)
-SMALL_LAMBDA = replace(SCHEDULE, lam=0.1, lam_decay=0.0, n_steps=20_000, log_every=200)
+SMALL_LAMBDA = Experiment(log_every=200, runs=30)
+SCHEDULE = replace(SMALL_LAMBDA, lam=1.0, lam_decay=1e-4, n_steps=120_000, log_every=300)
 
 EXPERIMENTS = {
     "pgd-schedule": SCHEDULE,
     "pgd-manifold": replace(SMALL_LAMBDA, start="manifold"),
     "sgd-schedule": replace(
         SCHEDULE,
-        task=replace(SCHEDULE.task, d=80, noise_std=0.1),
+        d=80,
+        noise_std=0.1,
+        optimiser="sgd",
         lam=2.0,
         step_size=1e-3,
         n_steps=200_000,
         log_every=500,
-        batch_size=5,
     ),
     "pgd-large-lambda": replace(SCHEDULE, lam=0.9, lam_decay=0.0, step_size=1e-3),
     "pgd-small-lambda": SMALL_LAMBDA,
 }
 
 
-def run_experiment(experiment: Experiment, progress: reduced.Progress | None = None) -> Trajectory:
-    """All runs of an experiment. Run i has random numbers of its own, whatever the others do."""
-    start_rng, noise_rng = np.random.default_rng(experiment.seed).spawn(2)
+def run_experiment(
+    experiment: Experiment,
+    *,
+    rng: np.random.Generator | None = None,
+    progress: reduced.Progress | None = None,
+) -> Trajectory:
+    """Train all runs of an experiment; run i has random numbers of its own.
+
+    ``rng`` is by default made from the experiment's seed.
+    """
+    rng = np.random.default_rng(experiment.seed) if rng is None else rng
+    start_rng, noise_rng = rng.spawn(2)
     starts = {"sphere": start_on_sphere, "manifold": start_on_manifold}
     start = starts[experiment.start](experiment.task, experiment.runs, start_rng)
-    options: dict[str, Any] = {
-        "lam": experiment.lam,
-        "lam_decay": experiment.lam_decay,
-        "step_size": experiment.step_size,
-        "n_steps": experiment.n_steps,
-        "log_every": experiment.log_every,
-        "progress": progress,
-    }
-    if experiment.batch_size is None:
+    names = ("lam", "lam_decay", "step_size", "n_steps", "log_every")
+    options: dict[str, Any] = {name: getattr(experiment, name) for name in names}
+    options["progress"] = progress
+    if experiment.optimiser == "pgd":
         return reduced.pgd(experiment.task, start, **options)
-    return reduced.sgd(
-        experiment.task, start, **options, batch_size=experiment.batch_size, rng=noise_rng
-    )
+    options |= {"batch_size": experiment.batch_size, "rng": noise_rng}
+    return reduced.sgd(experiment.task, start, **options)

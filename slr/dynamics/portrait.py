@@ -24,16 +24,16 @@ class FixedPoint:
     kind: Kind  # of the risk on the manifold: the flow goes downhill
 
 
-def flow(kappa: Any, nu: Any, task: Task, lam: float) -> tuple[FloatArray, FloatArray]:
+def flow(task: Task, kappa: Any, nu: Any, lam: float) -> tuple[FloatArray, FloatArray]:
     """The velocity (d kappa/dt, d nu/dt) on M, for arrays of any common shape."""
-    r_kappa, r_nu = _gradient(kappa, nu, task, lam)
+    r_kappa, r_nu = _gradient(task, kappa, nu, lam)
     return -(1 - kappa**2) * r_kappa, -(1 - nu**2) * r_nu
 
 
-def flow_jacobian(kappa: float, nu: float, task: Task, lam: float) -> FloatArray:
+def flow_jacobian(task: Task, kappa: float, nu: float, lam: float) -> FloatArray:
     h, g2 = task.signal, task.gamma**2
     gate = gate_moments(h * kappa, task.gamma, lam)
-    r_kappa, r_nu = _gradient(kappa, nu, task, lam)
+    r_kappa, r_nu = _gradient(task, kappa, nu, lam)
     r_kappa_kappa = h * h * g2 * (gate.g2 - 2 * nu * gate.f2)
     r_kappa_nu = -2 * h * g2 * gate.f1
     return np.array(
@@ -44,7 +44,7 @@ def flow_jacobian(kappa: float, nu: float, task: Task, lam: float) -> FloatArray
     )
 
 
-def _gradient(kappa: Any, nu: Any, task: Task, lam: float) -> tuple[Any, Any]:
+def _gradient(task: Task, kappa: Any, nu: Any, lam: float) -> tuple[Any, Any]:
     """R_kappa and R_nu on M, without the cancellation of g1 - 2 nu f1 = 2 f1 (erf(b) - nu)."""
     h, g2 = task.signal, task.gamma**2
     gate = gate_moments(h * kappa, task.gamma, lam)
@@ -66,23 +66,23 @@ def fixed_points(task: Task, lam: float, *, grid: int = 15) -> list[FixedPoint]:
     starts = np.linspace(-1, 1, grid)
     found: list[FloatArray] = []
     for start in [np.array([x, y]) for x in starts for y in starts]:
-        point = _newton(start, task, lam)
+        point = _newton(task, start, lam)
         if point is not None and not any(np.abs(point - other).max() < 1e-6 for other in found):
             found.append(point)
     points = []
     for kappa, nu in sorted(map(tuple, found)):
-        eigenvalues = np.linalg.eigvals(flow_jacobian(kappa, nu, task, lam)).real
+        eigenvalues = np.linalg.eigvals(flow_jacobian(task, kappa, nu, lam)).real
         if (eigenvalues != 0).all():
             points.append(FixedPoint(float(kappa), float(nu), _kind(eigenvalues)))
     return points
 
 
-def _newton(point: FloatArray, task: Task, lam: float) -> FloatArray | None:
+def _newton(task: Task, point: FloatArray, lam: float) -> FloatArray | None:
     for _ in range(NEWTON_STEPS):
-        jacobian = flow_jacobian(point[0], point[1], task, lam)
+        jacobian = flow_jacobian(task, point[0], point[1], lam)
         if not np.isfinite(jacobian).all() or np.linalg.det(jacobian) == 0:
             return None
-        step = np.linalg.solve(jacobian, np.array(flow(point[0], point[1], task, lam)))
+        step = np.linalg.solve(jacobian, np.array(flow(task, point[0], point[1], lam)))
         point = point - step
         if np.abs(point).max() > 1 + 1e-9:
             return None

@@ -110,7 +110,7 @@ def _prepare(
         raise ValueError("the five overlaps of a start must have one shape, (runs,)") from error
     if states.ndim != 2:
         raise ValueError(f"the overlaps of a start must have shape (runs,), not {states.shape[2:]}")
-    check_gram(Overlaps(*states.T), task)
+    check_gram(task, Overlaps(*states.T))
     settings = np.empty((len(states), 3))
     for column, (name, value) in enumerate(
         {"lam": lam, "lam_decay": lam_decay, "step_size": step_size}.items()
@@ -161,7 +161,7 @@ def _is_unstable(task: Task, states: FloatArray, lam: FloatArray, step_size: Flo
     constants = (task.signal, float(task.gamma), task.L - 1)
     _pgd_runs(vectors, settings, np.arange(PROBE_STEPS + 1), log, *constants)
     unstable = np.asarray(~np.isfinite(log).all(axis=(1, 2)))
-    risks = excess_risk(_as_overlaps(log[~unstable]), task, lam[~unstable, None])
+    risks = excess_risk(task, _as_overlaps(log[~unstable]), lam[~unstable, None])
     rises = np.diff(risks, axis=1) > RISE_TOLERANCE * (1 + abs(risks[:, 1:]))
     unstable[~unstable] = rises.any(axis=1)
     return unstable

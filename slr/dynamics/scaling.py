@@ -1,25 +1,22 @@
-"""Beyond the paper: how training scales with d, and where it succeeds.
+"""Beyond the paper: how training scales with d (docs/theory.md, section 5).
 
-Both questions need runs at many d, or tens of thousands of runs: affordable because a step costs
-the same 0.1 microseconds at any d.
-
-How things scale (docs/theory.md, section 5). With lam ~ 1/sqrt(d) the gate sees the same
-signal at every d. The sharpest direction of the risk is theta, the part of v along k*: its
-curvature is d E[gate^2], so from the sphere a step size must shrink like 1/d, and the number of
-steps grows like d log d. On the manifold theta is 0 and stays 0, the step size need not shrink,
-and log d steps remain.
+A step costs the same 0.1 microseconds at any d, so runs at many d are affordable. With
+lam ~ 1/sqrt(d) the gate sees the same signal at every d. The sharpest direction of the risk is
+theta, the part of v along k*: its curvature is d E[gate^2], so from the sphere a step size must
+shrink like 1/d, and the number of steps grows like d log d. On the manifold theta is 0 and stays 0,
+the step size need not shrink, and log d steps remain.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 from slr.dynamics import reduced
-from slr.dynamics.experiment import EXPERIMENTS, Experiment, run_experiment
+from slr.dynamics.experiment import EXPERIMENTS, Experiment
 from slr.dynamics.steps import embedding, overlaps_of
-from slr.dynamics.trajectory import ALIGNMENT
+from slr.dynamics.trajectory import ALIGNMENT, alignment
 from slr.erf_risk import gate_moments, noise_gate, partial_derivatives
 from slr.overlaps import Overlaps, start_on_sphere
 from slr.task import FloatArray, Task
@@ -32,28 +29,21 @@ def scaled_experiment(name: str, d: int) -> Experiment:
     for PGD and ~ 1/d for SGD, with as many more steps, and a schedule stretched alike.
     """
     base = EXPERIMENTS[name]
-    task, lam = replace(base.task, d=d), base.lam * math.sqrt(base.task.d / d)
+    scaled = replace(base, d=d, lam=base.lam * math.sqrt(base.d / d))
     if base.start == "manifold":
-        return replace(base, task=task, lam=lam)
-    if base.batch_size is None:
-        step_size = min(base.step_size, predicted_stability_limit(task, lam) / 2)
+        return scaled
+    if base.optimiser == "pgd":
+        step_size = min(base.step_size, predicted_stability_limit(scaled.task, scaled.lam) / 2)
     else:
-        step_size = base.step_size * base.task.d / d
+        step_size = base.step_size * base.d / d
     stretch = base.step_size / step_size
     return replace(
-        base,
-        task=task,
-        lam=lam,
+        scaled,
         lam_decay=base.lam_decay / stretch,
         step_size=step_size,
         n_steps=math.ceil(base.n_steps * stretch),
         log_every=max(1, math.floor(base.log_every * stretch / 10)),
     )
-
-
-def steps_to_align(experiment: Experiment, progress: reduced.Progress | None = None) -> FloatArray:
-    """The steps that each run takes to align; infinite for those that do not."""
-    return run_experiment(experiment, progress).steps_to_align()
 
 
 def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float = 1e4) -> float:
@@ -75,10 +65,10 @@ def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float 
         return -np.concatenate([tangent_k, tangent_v])
 
     def aligned(_: float, y: FloatArray) -> float:
-        return float(min(abs(y[0]), abs(y[5])) - ALIGNMENT)
+        return float(alignment(overlaps_of.py_func(y[:4], y[4:])) - ALIGNMENT)
 
     def swapped(_: float, y: FloatArray) -> float:  # k at v*: another stationary point
-        return float(abs(y[1]) - ALIGNMENT)
+        return float(abs(overlaps_of.py_func(y[:4], y[4:]).eta) - ALIGNMENT)
 
     aligned.terminal = swapped.terminal = True  # type: ignore[attr-defined]
     solution = solve_ivp(
@@ -125,48 +115,3 @@ def predicted_stability_limit(task: Task, lam: float) -> float:
     rho_rho = 2 * g2 * (g2 * gate.g2 + 2 * n * first * gate.f1)
     rho_rho += 2 * n * (second + (n - 1) * first**2)
     return float(2 / (theta_theta + 2 * theta_rho + rho_rho))
-
-
-@dataclass(frozen=True)
-class SuccessMap:
-    """The share of runs that reach a global minimum, over lam (columns) and lam_decay (rows)."""
-
-    task: Task
-    lam: FloatArray
-    lam_decay: FloatArray
-    share: FloatArray  # (len(lam_decay), len(lam))
-    diverged: FloatArray
-    runs: int
-    step_size: float
-    n_steps: int
-
-
-def success_map(
-    task: Task,
-    *,
-    lam: FloatArray,
-    lam_decay: FloatArray,
-    step_size: float,
-    n_steps: int,
-    runs: int,
-    rng: np.random.Generator,
-    progress: reduced.Progress | None = None,
-) -> SuccessMap:
-    """Train all cells from the same starts on the sphere, so that cells differ in nothing else."""
-    start = start_on_sphere(task, runs, rng)
-    share = np.empty((len(lam_decay), len(lam)))
-    diverged = np.empty_like(share)
-    for row, decay in enumerate(lam_decay):
-        trajectory = reduced.pgd(
-            task,
-            Overlaps(*(np.tile(values, len(lam)) for values in start)),
-            lam=np.repeat(lam, runs),
-            lam_decay=decay,
-            step_size=step_size,
-            n_steps=n_steps,
-            log_every=max(n_steps, 1),
-            progress=progress,
-        )
-        share[row] = trajectory.aligned().reshape(len(lam), runs).mean(axis=1)
-        diverged[row] = trajectory.diverged.reshape(len(lam), runs).mean(axis=1)
-    return SuccessMap(task, lam, lam_decay, share, diverged, runs, step_size, n_steps)

@@ -16,7 +16,7 @@ from slr.task import FloatArray, Task
 if TYPE_CHECKING:
     import pandas as pd
 
-ALIGNMENT = 0.95  # |kappa| and |nu| above it count as aligned: at 0.99 runs are still creeping
+ALIGNMENT = 0.95  # above it a direction counts as found: at 0.99 runs are still creeping
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Trajectory:
 
     @property
     def excess_risk(self) -> FloatArray:
-        return np.asarray(excess_risk(self.overlaps, self.task, self.lam))
+        return np.asarray(excess_risk(self.task, self.overlaps, self.lam))
 
     @property
     def distance_to_manifold(self) -> FloatArray:
@@ -51,18 +51,41 @@ class Trajectory:
         return self.overlaps.at((slice(None), -1))
 
     def aligned(self, threshold: float = ALIGNMENT) -> npt.NDArray[np.bool_]:
-        """Which runs ended at a global minimum: k and v found, both or neither turned around."""
-        kappa, nu = self.final.kappa, self.final.nu
-        found = (abs(kappa) > threshold) & (abs(nu) > threshold) & (kappa * nu > 0)
-        return np.asarray(found & ~self.diverged)
+        """Which runs ended aligned, as in ``outcomes``, at any threshold."""
+        return np.asarray((alignment(self.final) > threshold) & ~self.diverged)
 
     def steps_to_align(self, threshold: float = ALIGNMENT) -> FloatArray:
-        """The first logged step with |kappa| and |nu| above the threshold; infinite if none."""
-        reached = np.minimum(abs(self.overlaps.kappa), abs(self.overlaps.nu)) > threshold
+        """The first logged step at which a run is aligned, shape (runs,); infinite if none is."""
+        reached = alignment(self.overlaps) > threshold
         return np.where(reached.any(axis=1), self.step[reached.argmax(axis=1)], math.inf)
 
+    def outcomes(self) -> pd.DataFrame:
+        """How each run ended, one row per run.
+
+        aligned: at a global minimum, k near k* and v near v* or both turned around (``alignment``
+            above ALIGNMENT), and not diverged
+        swapped: at the other minima, k near v* or -v* (|eta| above ALIGNMENT), and not diverged
+        diverged: beyond stability (see slr/dynamics/reduced.py)
+        steps_to_align: as the method of that name says
+        The five overlaps, excess_risk and distance_to_manifold are those of the last step.
+        """
+        import pandas as pd
+
+        final = self.final
+        columns: dict[str, Any] = {
+            "run": np.arange(self.runs),
+            "aligned": self.aligned(),
+            "swapped": (abs(final.eta) > ALIGNMENT) & ~self.diverged,
+            "diverged": self.diverged,
+            "steps_to_align": self.steps_to_align(),
+            **final._asdict(),
+            "excess_risk": excess_risk(self.task, final, self.lam[:, -1]),
+            "distance_to_manifold": distance_to_manifold(final),
+        }
+        return pd.DataFrame(columns)
+
     def to_frame(self) -> pd.DataFrame:
-        """A tidy table, one row a run and logged step."""
+        """A tidy table, one row per run and logged step."""
         import pandas as pd
 
         n_logged = len(self.step)
@@ -76,6 +99,12 @@ class Trajectory:
             "diverged": np.repeat(self.diverged, n_logged),
         }
         return pd.DataFrame(columns)
+
+
+def alignment(overlaps: Overlaps) -> Any:
+    """min(|kappa|, |nu|), with the sign of kappa nu: 1 at the two global minima alone."""
+    kappa, nu = overlaps.kappa, overlaps.nu
+    return np.sign(kappa * nu) * np.minimum(abs(kappa), abs(nu))
 
 
 def logged_steps(n_steps: int, log_every: int) -> npt.NDArray[np.int64]:

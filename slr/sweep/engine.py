@@ -1,8 +1,8 @@
 """Sweeps: a function of settings at every cell of a grid, on as many cores as there are.
 
-The engine is joblib, on the processes of one machine or on the workers of a Dask cluster. Cells
-are sent in batches of about a second. A batch that comes back is on disk at once: a sweep that is
-stopped, even killed, goes on where it was, and a cell with a row on disk is never computed again.
+The cells run on the processes of one machine (joblib) or on the workers of a Dask cluster, in
+batches of about a second. The rows of a batch that comes back are on disk at once: a sweep that is
+stopped, even killed, resumes, and a cell with a row on disk is never computed again.
 """
 
 import functools
@@ -22,7 +22,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool  # type: ig
 
 from slr.dynamics.compiled import SOURCE
 from slr.sweep.grid import Grid
-from slr.sweep.rows import CELL, open_parts
+from slr.sweep.rows import CELL, open_rows
 
 Compute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Progress = Callable[[int], object]  # is told how many cells were done
@@ -49,46 +49,46 @@ def sweep(
     jobs: int | None = None,
     cluster: str | None = None,
     version: str = "",
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Swept:
     """Compute every cell of a grid that has no row in the folder yet.
 
-    ``compute`` maps the settings of a cell to numbers, of which it is a function: random numbers
-    grow from the settings. So the table depends on nothing but the grid.
-    ``jobs`` is the number of processes (default: one a core), ``cluster`` the address of a Dask
+    ``compute`` maps the settings of a cell to numbers, and must be a function of them: random
+    numbers grow from the settings. So the table depends on nothing but the grid.
+    ``jobs`` is the number of processes (default: one per core), ``cluster`` the address of a Dask
     scheduler instead, where ``jobs`` is the number of cores to keep busy if more than there are
-    now. ``version`` is what else the rows depend on: a folder begun with another is refused.
+    now. ``version`` is what else the rows depend on. A folder begun with another grid or version is
+    refused, or with ``overwrite`` started again.
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
     function = f"{compute.__module__}.{compute.__qualname__}"
     description = {"function": function, "version": version, "grid": grid.axes}
-    with open_parts(Path(folder), description, len(grid)) as parts:
-        missing = parts.missing()
-        seconds = 0.0
+    with open_rows(Path(folder), description, len(grid), overwrite=overwrite) as rows:
+        missing, seconds = rows.missing(), 0.0
         if progress:
             progress(len(grid) - len(missing))
         if len(missing):
-            with _engine(jobs, cluster) as (parallel, workers):
+            parent = None if cluster else os.getpid()
+            run = functools.partial(run_batch, compute, grid, source=SOURCE, parent=parent)
+            with _engine(jobs, cluster) as (run_all, workers):
                 batches = Batches(missing, workers)
-                parent = None if cluster else os.getpid()
-                run = functools.partial(run_batch, compute, grid, source=SOURCE, parent=parent)
-                calls = (joblib.delayed(run)(batch) for batch in batches)
-                with closing(parallel(calls)) as results:
+                with closing(run_all(run, batches)) as results:
                     for columns, took in results:
-                        parts.add(columns)
-                        batches.learn(len(columns[CELL]), took)
+                        cells = columns[CELL]
+                        rows.add({CELL: cells} | grid.columns(cells) | columns)
+                        batches.learn(len(cells), took)
                         seconds += took
                         if progress:
-                            progress(len(columns[CELL]))
-        parts.compact(grid.columns)
-        return Swept(parts.table(), len(missing), seconds)
+                            progress(len(cells))
+        return Swept(rows.table(), len(missing), seconds)
 
 
 def run_batch(
     compute: Compute, grid: Grid, numbers: list[int], *, source: str, parent: int | None = None
 ) -> tuple[dict[str, list[Any]], float]:
-    """The rows of some cells, as columns, and the seconds they took: what a worker does."""
+    """What a worker does: the rows of some cells, as columns, and the seconds they took."""
     if parent and parent != os.getpid():
         _end_with(parent)
     if source != SOURCE:
@@ -125,29 +125,29 @@ class Batches:
         while first < len(self.numbers):
             share = math.ceil((len(self.numbers) - first) / (2 * self.workers))
             last = first + min(self.size, share)
-            # A list: arrays would be spread over workers by joblib, and lost with one of them.
             yield self.numbers[first:last].tolist()
             first = last
 
     def learn(self, cells: int, seconds: float) -> None:
-        """Take note of what a batch took; grow at most fourfold, as cells may differ."""
+        """Learn from what a batch took; grow at most fourfold, as cells may differ."""
         fitting = int(self.seconds * cells / max(seconds, 1e-9))
         self.size = max(1, min(fitting, 4 * self.size, LARGEST_BATCH))
 
 
 @contextmanager
-def _engine(jobs: int | None, cluster: str | None) -> Iterator[tuple[joblib.Parallel, int]]:
-    """What runs the batches, and on how many cores."""
-    options: dict[str, Any] = {"batch_size": 1, "return_as": "generator_unordered"}
+def _engine(jobs: int | None, cluster: str | None) -> Iterator[tuple[Any, int]]:
+    """A map of a function over batches (lazy, its results in any order), and its cores."""
     if cluster:
-        from slr.sweep.cluster import connected
+        from slr.sweep.cluster import connected, run_on_cluster
 
-        with connected(cluster, jobs) as backend:
-            yield joblib.Parallel(backend=backend, **options), backend.workers
+        with connected(cluster) as client:
+            workers = max(jobs or 1, sum(client.nthreads().values()))  # type: ignore[no-untyped-call]
+            yield functools.partial(run_on_cluster, client, workers=workers), workers
         return
     jobs = jobs or joblib.cpu_count()
+    parallel = joblib.Parallel(jobs, "loky", batch_size=1, return_as="generator_unordered")
     try:
-        yield joblib.Parallel(n_jobs=jobs, backend="loky", **options), jobs
+        yield lambda run, batches: parallel(joblib.delayed(run)(batch) for batch in batches), jobs
     except BrokenProcessPool as error:
         raise OSError(
             "a worker process died (killed, or out of memory); what was computed is kept: "
