@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from compare_results import differences, tables_of
+
 from studies.pages.environment import machine
 from studies.pages.times import PARTS
 
@@ -37,7 +39,6 @@ STAGES = {  # commands that are a stage of `make reproduce`, with what they need
 ROOT = Path(__file__).parent.parent
 TIMES = ROOT / "docs" / "times.json"
 REPRODUCE = (".venv/bin/python", "scripts/reproduce.py")
-MEASURED = {"seconds"}  # columns of tables that say how long something took
 STAGE_BEGINS = re.compile(r"== \d+/\d+ (\S+)")
 STAGE_ENDS = re.compile(r"== (\S+) took (\d+) s")
 
@@ -187,31 +188,6 @@ def kill_in_each_stage(
         print(f"killed in {stage}, {kills[stage]:g} s after it began", flush=True)
     watch(command, cwd)
     return kills
-
-
-def differences(one: Path, other: Path) -> list[str]:
-    """Tables, weights and claims that are not the same, to the last bit."""
-    import pandas as pd
-
-    def content(path: Path) -> Any:
-        if path.suffix != ".parquet":
-            return path.read_bytes()
-        table = pd.read_parquet(path)
-        return table.drop(columns=MEASURED & set(table))
-
-    found = [f"{path}: only in one" for path in {*tables_of(one)} ^ {*tables_of(other)}]
-    for path in sorted({*tables_of(one)} & {*tables_of(other)}):
-        a, b = content(one / path), content(other / path)
-        if not (a.equals(b) if isinstance(a, pd.DataFrame) else a == b):
-            found.append(str(path))
-    return found
-
-
-def tables_of(results: Path) -> Iterator[Path]:
-    for kind in ("*.parquet", "model.safetensors", "claims.json"):
-        for path in results.rglob(kind):
-            if not any(part.startswith(".") for part in path.relative_to(results).parts):
-                yield path.relative_to(results)
 
 
 def readme_rows(readme: str) -> Iterator[tuple[list[str], str]]:

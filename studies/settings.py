@@ -28,7 +28,7 @@ FRAME = {  # modules of studies/ that carry results, and change none
     f"studies.{name}"
     for name in "study making rendering results settings workers command_line catalogue".split()
 }
-PLACES = {"output", "overwrite", "jobs", "cluster"}  # where and how, not what
+PLACES = {"output", "overwrite", "jobs", "cluster", "results"}  # where and how, not what
 
 
 def settings_of(study: Study, options: Options) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def model_key(model: str) -> str:
         return f"{path.name}, sha256 {_content(file for kind in kinds for file in path.glob(kind))}"
     if model == "minilm":  # comes with a package, and is verified when it is loaded
         return model
-    from probing.models.pretrained import revision_of
+    from probing.models.pretrained import revision_of  # type: ignore[attr-defined]
 
     return f"{model}, revision {revision_of(model)}"
 

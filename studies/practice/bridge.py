@@ -179,7 +179,7 @@ def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataF
     relative_error is the excess risk above that of Bayes, over the same of the zero predictor;
     aligned says whether the run ends at a global minimum.
     """
-    from slr.attentions.mass import attention_mass
+    from slr.attentions.best import expected_attention_mass
     from slr.dynamics.experiment import EXPERIMENTS, run_experiment
     from slr.yardsticks import bayes_excess_risk, zero_excess_risk
 
@@ -193,7 +193,7 @@ def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataF
     last = len(trajectory.step) - 1
     kept = {round(last * (i / (n_logged - 1)) ** 1.5) for i in range(n_logged)}
     table = table[table["step"].isin(trajectory.step[sorted(kept)])].reset_index(drop=True)
-    table["attention_mass"] = attention_mass(
+    table["attention_mass"] = expected_attention_mass(
         task, table["kappa"].to_numpy(), table["lam"].to_numpy()
     )
     table["relative_error"] = (table["excess_risk"] - bayes) / (zero - bayes)

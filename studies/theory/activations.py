@@ -74,7 +74,7 @@ def _rows(task: "Task", n_samples: int, rng: Any) -> list[dict[str, Any]]:
     bayes = bayes_excess_risk(task, n_samples, rng)
     rows = [setting | {"attention": "bayes", "excess_risk": bayes.value, "stderr": bayes.stderr}]
     for label, (gate, fit_threshold) in ATTENTIONS.items():
-        best = best_attention(gate, task, n_samples, rng, fit_threshold=fit_threshold)
+        best = best_attention(task, gate, n_samples, rng, fit_threshold=fit_threshold)
         risk = {"excess_risk": best.excess_risk.value, "stderr": best.excess_risk.stderr}
         at = {"lam": best.lam, "threshold": best.threshold, "scale": best.scale}
         rows.append(setting | {"attention": label} | risk | {"mass": best.mass} | at)

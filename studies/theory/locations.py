@@ -70,16 +70,16 @@ def run(options: Options) -> Result:
 def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
     """Excess risks over that of the zero predictor, gamma^2/R."""
     from slr.attentions.best import best_attention
-    from slr.attentions.locations import bayes_excess_risk_of_several
+    from slr.yardsticks import bayes_excess_risk
     from studies.theory.activations import ATTENTIONS, Attention
 
     zero = task.gamma**2 / R
-    risks = {"bayes": (bayes_excess_risk_of_several(task, R, n_samples, rng), math.nan)}
+    risks = {"bayes": (bayes_excess_risk(task, n_samples, rng, n_informative=R), math.nan)}
     attentions = ATTENTIONS | {"uniform": Attention("uniform")}
     for name in ("softmax", "sigmoid, threshold", "erf", "uniform"):
         gate, fit_threshold = attentions[name]
         options: dict[str, Any] = {"fit_threshold": fit_threshold, "n_informative": R}
-        best = best_attention(gate, task, n_samples, rng, **options)
+        best = best_attention(task, gate, n_samples, rng, **options)
         risks[name] = (best.excess_risk, best.mass)
     return [
         {"attention": name, "n_informative": R, "relative_risk": risk.value / zero, "mass": mass}

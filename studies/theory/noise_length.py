@@ -1,5 +1,7 @@
 """Label noise and length: PGD and SGD from the sphere over noise, L and gamma."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +48,8 @@ def run(options: Options) -> Result:
             if noise is None:  # PGD sees the risk itself, from which noise is only a constant off
                 trajectory = run_experiment(replace(cell, optimiser="pgd"))
             else:
-                trajectory = run_experiment(cell, progress=lambda n, L=L: progress(n * L))
+                told = functools.partial(_tell, progress, L)
+                trajectory = run_experiment(cell, progress=told)
             name = "PGD" if noise is None else f"{noise:g}"
             rows.append({"gamma": gamma, "L": L, "noise": name} | _ends(trajectory))
     table = pd.DataFrame(rows)
@@ -59,6 +62,10 @@ def run(options: Options) -> Result:
         r"dash: oracle at the last $\lambda$; x: no run aligns"
     )
     return Result({"noise_length": table}, {"noise-length": plot_noise_length(table, caption)})
+
+
+def _tell(progress: Callable[[int], Any], L: int, steps: int) -> None:
+    progress(steps * L)
 
 
 def _ends(trajectory: "Trajectory") -> dict[str, Any]:

@@ -30,7 +30,8 @@ def run(options: Options) -> Result:
 
 
 def _training(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, Any]]:
-    from slr.dynamics.scaling import scaled_experiment, steps_to_align
+    from slr.dynamics.experiment import run_experiment
+    from slr.dynamics.scaling import scaled_experiment
 
     longest = 10**5 if options.full else 10**4  # steps from the sphere grow with d
     for curve, name, dimensions, n_runs in (
@@ -43,7 +44,8 @@ def _training(options: Options, powers: list[int], runs: int) -> Iterator[dict[s
             if options.smoke:
                 experiment = replace(experiment, n_steps=20 * experiment.log_every)
             with progress_bar(f"{curve}, d = {d:.0e}", n_runs * experiment.n_steps) as progress:
-                steps = steps_to_align(experiment, progress)
+                ends = run_experiment(experiment, progress=progress).outcomes()
+            steps = ends["steps_to_align"].where(ends["aligned"], math.inf)
             yield {"curve": curve, "d": d} | _summary(steps)
 
 

@@ -99,23 +99,19 @@ def compute(grid: "Grid", options: SweepOptions, name: str) -> "Swept":
 
     from slr.sweep.cells import train_cell
     from slr.sweep.engine import sweep
-    from slr.sweep.rows import holds, remove_parts
     from studies.settings import ROOT, code_sha256
 
-    folder = rows_folder(options, name)
     version = code_sha256(ROOT / "slr" / "sweep" / "cells.py")
-    description = {"function": "slr.sweep.cells.train_cell", "version": version, "grid": grid.axes}
-    if options.overwrite and not holds(folder, description):
-        remove_parts(folder)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what fails is said in one line
     with tqdm(total=len(grid), desc=name, unit="cell", disable=None) as bar:
         return sweep(
             train_cell,
             grid,
-            folder,
+            rows_folder(options, name),
             jobs=options.jobs,
             cluster=options.cluster,
             version=version,
+            overwrite=options.overwrite,
             progress=bar.update,
         )
 
