@@ -48,31 +48,6 @@ def build_manifest(
     return {"spec": spec.name, "spec_sha256": spec.sha256, "splits": splits}
 
 
-def manifest_table(manifest: Mapping[str, Any]) -> str:
-    """The manifest for a terminal, one line a split."""
-    labels = list(next(iter(manifest["splits"].values()))["balance"])
-    rows = [["split", "rows", *labels, "distinct", "[UNK]", "sha256"]]
-    rows += [
-        [
-            name,
-            str(split["rows"]),
-            *(str(split["balance"][label]) for label in labels),
-            str(split["distinct"]),
-            f"{split['unknown_share']:.3f}",
-            split["sha256"][:16],
-        ]
-        for name, split in manifest["splits"].items()
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i in (0, len(row) - 1) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-
-
 def dataset_card(
     spec: Spec, manifest: Mapping[str, Any], data_files: Mapping[str, str] | None
 ) -> str:

@@ -20,7 +20,10 @@ def make(study: Study, options: Options) -> Path:
         print(f"unchanged: {folder}")
         return folder
     if not options.overwrite and (folder / SETTINGS).exists():
-        raise FileExistsError(f"{folder} was made with other settings; add --overwrite")
+        raise FileExistsError(
+            f"{folder} was made with other settings, or changed since; choose another folder or "
+            "add --overwrite"
+        )
     check_output(folder, overwrite=options.overwrite)
     result = study.run(options)
     if result is not None:

@@ -13,9 +13,9 @@ from typing import Any
 from studies.catalogue import THEORY
 from studies.making import ensure, make
 from studies.pages import report
-from studies.pages.claims import as_rows, as_text, read_claims
+from studies.pages.claims import as_text, keep_claims, read_claims
 from studies.practice import bridge, controls, dataset, figure1, probes, transformer
-from studies.results import is_current, write_json
+from studies.results import is_current
 from studies.settings import settings_of
 from studies.study import Study
 from studies.theory.group import options_for
@@ -93,7 +93,7 @@ def make_report(options: Options) -> None:
     if not options.results.is_dir():
         raise ValueError(f"{options.results} is not a folder; make the other stages first")
     claims = read_claims(options.results)
-    write_json(options.results / "claims.json", as_rows(claims))
+    keep_claims(options.results, claims)
     wanted = report.Options(results=options.results, output=options.results / "report")
     make_one(options, report.STUDY, wanted)
     if not options.smoke:  # of which they would say nothing

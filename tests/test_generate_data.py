@@ -1,24 +1,25 @@
-"""The script writes a dataset that the Hugging Face tools open, whole or not at all."""
+"""The command writes a dataset that the Hugging Face tools open; results are whole or not there."""
 
 import hashlib
 import json
-import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import generate_data
 import pytest
-import reproduce
 from datasets import load_dataset, load_from_disk
-from run_directory import is_current, run_directory
 from transformers import AutoTokenizer
 
 from data_gen import build_dataset
+from studies import reproduce
+from studies.making import make
+from studies.practice import dataset
+from studies.results import is_current, result_folder
 
-SCRIPT = Path(generate_data.__file__)
+SCRIPT = Path(__file__).parent.parent / "scripts" / "generate_data.py"
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     paths = {}
     for name in ("parquet", "jsonl", "arrow"):
         paths[name] = folder / name
-        config = generate_data.Config(output=paths[name], spec="restaurant", format=name)
-        generate_data.main(config)
+        config = dataset.Options(output=paths[name], spec="restaurant", format=name)
+        make(dataset.STUDY, config)
     return paths
 
 
@@ -71,7 +72,7 @@ def test_the_spec_in_the_folder_makes_the_folder_again(
     written: dict[str, Path], tmp_path: Path
 ) -> None:
     spec = str(written["parquet"] / "spec.toml")
-    generate_data.main(generate_data.Config(output=tmp_path / "again", spec=spec))
+    make(dataset.STUDY, dataset.Options(output=tmp_path / "again", spec=spec))
     first = json.loads((written["parquet"] / "manifest.json").read_text())
     assert json.loads((tmp_path / "again" / "manifest.json").read_text()) == first
 
@@ -101,38 +102,39 @@ def test_as_a_program_it_prints_the_manifest_and_where_the_result_is(tmp_path: P
         text=True,
         check=True,
     )
-    header, *rows, last = run.stdout.splitlines()
-    assert header.split() == "split rows negative positive distinct [UNK] sha256".split()
-    assert rows[1].split()[:5] == ["test", "4608", "2304", "2304", "2304"]
+    title, header, *_, last = run.stdout.splitlines()
+    assert title == dataset.STUDY.title
+    assert header.split()[:3] == ["sentences", "negative", "positive"]
+    assert re.search(r"^test +4608 +2304 +2304 +2304 ", run.stdout, re.MULTILINE)
     assert last == f"written to {output}"
 
 
 def test_an_existing_folder_is_not_overwritten_unless_asked(tmp_path: Path) -> None:
-    config = generate_data.Config(output=tmp_path / "x", spec="restaurant")
-    generate_data.main(config)
+    config = dataset.Options(output=tmp_path / "x", spec="restaurant")
+    make(dataset.STUDY, config)
     (tmp_path / "x" / "mine").touch()
     with pytest.raises(FileExistsError, match="--overwrite"):
-        generate_data.main(config)
+        make(dataset.STUDY, config)
     assert (tmp_path / "x" / "mine").exists()
-    again = generate_data.Config(output=tmp_path / "x", spec="restaurant", overwrite=True)
-    generate_data.main(again)
+    again = dataset.Options(output=tmp_path / "x", spec="restaurant", overwrite=True)
+    make(dataset.STUDY, again)
     assert not (tmp_path / "x" / "mine").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_a_folder_that_is_not_ours_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    config = generate_data.Config(output=tmp_path, spec="restaurant", overwrite=True)
+    (tmp_path / "settings.json").write_text('{"model_type": "bert"}')
+    config = dataset.Options(output=tmp_path, spec="restaurant", overwrite=True)
     with pytest.raises(FileExistsError, match="not a result of slr-probing"):
-        generate_data.main(config)
+        make(dataset.STUDY, config)
     assert (tmp_path / "thesis.tex").exists()
 
 
 def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PermissionError, match="not a writable folder"):
-        generate_data.main(generate_data.Config(output=tmp_path / "file" / "x"))
+        make(dataset.STUDY, dataset.Options(output=tmp_path / "file" / "x"))
 
 
 @pytest.mark.parametrize(
@@ -157,20 +159,20 @@ def test_a_wrong_argument_is_one_clear_line(
 
 def test_a_failed_run_leaves_the_earlier_result(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    with run_directory(path, {"run": 1}):
+    with result_folder(path, {"run": 1}):
         pass
-    with pytest.raises(RuntimeError), run_directory(path, {"run": 2}, overwrite=True) as folder:
+    with pytest.raises(RuntimeError), result_folder(path, {"run": 2}, overwrite=True) as folder:
         (folder / "half").touch()
         raise RuntimeError
-    assert json.loads((path / "config.json").read_text())["run"] == 1
+    assert json.loads((path / "settings.json").read_text())["run"] == 1
     assert list(tmp_path.iterdir()) == [path]
 
 
 INTERRUPTED = """
 import sys, time
 from pathlib import Path
-from run_directory import is_current, run_directory
-with run_directory(Path(sys.argv[1]), {}) as folder:
+from studies.results import result_folder
+with result_folder(Path(sys.argv[1]), {}) as folder:
     (folder / "half").touch()
     print("writing", flush=True)
     time.sleep(60)
@@ -178,10 +180,8 @@ with run_directory(Path(sys.argv[1]), {}) as folder:
 
 
 def stopped_while_writing(folder: Path, stop: signal.Signals) -> None:
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent)}
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, str(folder / "x")],
-        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:
@@ -201,7 +201,7 @@ def test_an_interrupted_run_leaves_nothing(stop: signal.Signals, tmp_path: Path)
 def test_what_a_killed_run_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
     stopped_while_writing(tmp_path, signal.SIGKILL)
     assert not (tmp_path / "x").exists()
-    with run_directory(tmp_path / "x", {}):
+    with result_folder(tmp_path / "x", {}):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
@@ -209,7 +209,7 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next(tmp_path: Path) -> None
 def test_a_result_is_current_only_whole_and_with_its_settings(tmp_path: Path) -> None:
     path = tmp_path / "x"
     assert not is_current(path, {"run": 1})
-    with run_directory(path, {"run": 1}) as folder:
+    with result_folder(path, {"run": 1}) as folder:
         (folder / "numbers").write_text("1 2 3")
     assert is_current(path, {"run": 1})
     assert not is_current(path, {"run": 2})
@@ -222,7 +222,7 @@ def test_a_result_is_current_only_whole_and_with_its_settings(tmp_path: Path) ->
 def test_reproduce_makes_the_dataset_once_and_again_when_it_is_damaged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = reproduce.Config(results=tmp_path / "results", only=("dataset",))
+    config = reproduce.Options(results=tmp_path / "results", only=("dataset",))
     reproduce.main(config)
     assert "written to" in capsys.readouterr().out
     reproduce.main(config)
@@ -231,4 +231,4 @@ def test_reproduce_makes_the_dataset_once_and_again_when_it_is_damaged(
     reproduce.main(config)
     assert "written to" in capsys.readouterr().out
     with pytest.raises(ValueError, match="no stage"):
-        reproduce.main(reproduce.Config(only=("figures",)))
+        reproduce.main(reproduce.Options(only=("figures",)))

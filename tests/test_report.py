@@ -1,6 +1,7 @@
 """The report is one page from whatever results there are, and its controls work in a browser."""
 
 import dataclasses
+import html
 import json
 import math
 import re
@@ -14,13 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import report
-import report_page
-import report_tokens
-import run_slr
 from PIL import Image
-from report_figures import FIGURE1, FIGURES, STUDIES
-from run_directory import is_current
 
 from data_gen import build_tokenizer
 from probing.models.presets import build_model
@@ -29,31 +24,48 @@ from probing.sentences import draw_by_word
 from probing.states.batch import prepare, run_batch
 from slr import Overlaps, Task, excess_risk, fixed_points, pgd
 from slr.dynamics.portrait import flow
+from studies.catalogue import STUDIES
+from studies.making import make
+from studies.pages import report, tokens
+from studies.pages.claims import keep_claims
+from studies.practice import figure1
+from studies.results import is_current, result_folder
+from studies.settings import settings_of
+from studies.study import Claim, Study
+from studies.theory import portrait
 
 CLAIMS = [
-    {"claim": "a < b", "paper": "yes", "target": "above 0.9", "measured": "0.988",
-     "interval": "[0.9, 1]", "passed": True, "command": "python scripts/figure1.py"},
-    {"claim": "a miss", "paper": "", "target": "all", "measured": "29 of 30", "interval": "",
-     "passed": False, "command": "python scripts/run_slr.py pgd-schedule"},
-]  # fmt: skip
+    Claim(claim="a < b", paper="yes", required="above 0.9", measured="0.988", passed=True),
+    Claim(claim="a miss", required="all", measured="29 of 30", passed=False),
+]
 
 
-def write_png(path: Path, width: int = 60, height: int = 40) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (width, height), "teal").save(path)
+def keep(results: Path, study: Study, width: int = 60, **tables: Any) -> None:
+    with result_folder(results / study.folder, {"seed": 7, "code_sha256": "0123456789"}) as folder:
+        for name, table in tables.items():
+            table.to_parquet(folder / f"{name}.parquet")
+        for stem in study.figures:
+            Image.new("RGB", (width, 100), "teal").save(folder / f"{stem}.png")
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, sentiment: Any) -> Path:
-    """Figure 1, one study of two, a model with random weights, claims; no bridge."""
+    """Figure 1, one study of the theory, models with random weights, claims; no bridge."""
     folder = tmp_path_factory.mktemp("results")
-    write_png(folder / FIGURE1.path, 2000, 100)
-    write_png(folder / "slr/portrait/portrait.png")
-    (folder / "slr/portrait/config.json").write_text('{"seed": 7, "code_sha256": "0123456789"}')
     bars = [("bert-published", "test", 0.95, math.nan, math.nan), ("tiny", "test", 1, 0.9, 1)]
-    columns = ["series", "split", "accuracy", "low", "high"]
-    pd.DataFrame(bars, columns=columns).to_parquet(folder / "figure1/bars.parquet")
-    (folder / "claims.json").write_text(json.dumps(CLAIMS))
+    sparsity = {"model": ["trained"], "split": "test", "mass": 0.9, "top1": 1.0}
+    models = {"series": ["tiny"], "seed": 0, "split": "test", "accuracy": 1.0}
+    keep(
+        folder,
+        figure1.STUDY,
+        2000,
+        bars=pd.DataFrame(bars, columns=["series", "split", "accuracy", "low", "high"]),
+        sparsity=pd.DataFrame(sparsity | {"effective_tokens": 1.1}),
+        models=pd.DataFrame(models | {"attention_mass": 0.9}),
+    )
+    points = pd.DataFrame({"kappa": [1.0], "nu": [1.0], "kind": ["minimum"]})
+    keep(folder, portrait.STUDY, fixed_points=points)
+    keep_claims(folder, [dataclasses.replace(claim, interval="[0.9, 1]") for claim in CLAIMS])
     tokenizer = build_tokenizer(sentiment["train"]["text"][:])
     for name, preset in (("tiny-0", "tiny"), ("small-0", "small")):
         model = build_model(tokenizer, preset, ["negative", "positive"], seed=0)
@@ -65,8 +77,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, sentiment: Any) -> Path:
 @pytest.fixture(scope="module")
 def made(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("made") / "report"
-    report.main(report.Config(results=results, output=output))
-    return output / "index.html"
+    return make(report.STUDY, report.Options(results=results, output=output)) / "index.html"
 
 
 @pytest.fixture(scope="module")
@@ -109,33 +120,28 @@ def test_the_check_for_addresses_sees_one() -> None:
 def test_every_image_has_a_text_and_a_bounded_size(page: str) -> None:
     for image in Resources(page).images:
         assert image["alt"]
-        assert int(image["width"] or 0) <= report_page.MAX_WIDTH
+        assert int(image["width"] or 0) <= report.MAX_WIDTH
     assert max(int(image["width"] or 0) for image in Resources(page).images) == 1600  # was 2000
 
 
-def test_figures_have_caption_and_command_and_missing_ones_their_command(page: str) -> None:
-    assert FIGURE1.caption.replace("'", "&#x27;") in page
-    for figure in FIGURES:
-        assert figure.command in page
-    shown = {FIGURE1.path, "slr/portrait/portrait.png"}
-    missing = re.findall(r'class="missing">(\S+\.png) is not there yet', page)
-    assert sorted(missing) == sorted({figure.path for figure in FIGURES} - shown)
+def test_studies_have_title_caption_and_command_and_missing_ones_their_command(page: str) -> None:
+    shown = (figure1.STUDY, portrait.STUDY)
+    for study in STUDIES:
+        assert html.escape(study.command) in page
+        for caption in study.figures.values():
+            assert (html.escape(caption) in page) == (study in shown)
+    missing = re.findall(r'class="missing">(.+?) is not there yet', page)
+    assert missing == [html.escape(study.title) for study in STUDIES if study not in shown]
 
 
-def test_a_figure_without_a_caption_is_shown_all_the_same(tmp_path: Path) -> None:
-    for path in ("slr/portrait/another.png", "sparsity/new.png", "report/old.png"):
-        write_png(tmp_path / path)
-    page = report_page.render(tmp_path)
-    assert [image["alt"] for image in Resources(page).images] == [
-        "sparsity/new.png, a figure without a description",
-        "slr/portrait/another.png, a figure without a description",
-    ]
-    assert "python scripts/run_slr.py portrait" in page
-    assert "sparsity/new.png" in report.settings_of(report.Config(results=tmp_path))["inputs"]
+def test_a_study_says_the_same_on_every_page(page: str) -> None:
+    assert "<p>Fixed points of the flow on the invariant manifold:</p>" in page
+    assert '<th scope="row">minimum</th><td class="number" data-label="kappa">1.0</td>' in page
 
 
-def test_every_study_has_a_caption() -> None:
-    assert {figure.path for figure in STUDIES} == {f"slr/{n}/{n}.png" for n in run_slr.STUDIES}
+def test_every_study_has_a_caption_for_each_figure() -> None:
+    without = [study.name for study in STUDIES if not study.figures]
+    assert without == ["dataset", "probes", "controls"], "these have tables alone"
 
 
 def test_claims_say_pass_or_miss_in_words(page: str) -> None:
@@ -146,25 +152,25 @@ def test_claims_say_pass_or_miss_in_words(page: str) -> None:
 
 def test_figure1_stands_beside_the_published_numbers(page: str) -> None:
     cells = re.findall(r'data-label="test">(.*?)</td>', page)
-    assert cells == ["0.950", "1.000<small>[0.90, 1.00]</small><small>+0.05</small>"]
+    assert cells == ["0.95", "1.00 [0.90, 1.00] (+0.05)"]
 
 
 def test_seeds_and_versions_are_shown(page: str) -> None:
-    assert '<td data-label="seed">7</td>' in page
+    assert 'data-label="seed">7</td>' in page
     assert f"numpy {np.__version__}" in page
 
 
 def test_an_empty_folder_gives_a_page_of_commands(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    page = report_page.render(tmp_path / "results")
-    assert page.count('class="missing"') == len(FIGURES) + 2  # and claims and model
+    page = report.render(tmp_path / "results")
+    assert page.count('class="missing"') == len(STUDIES) + 2  # and claims and model
     for command in ("reproduce.py", "figure1.py", "train_transformer.py", "bridge.py"):
         assert f"scripts/{command}" in page
     assert "portrait-lam" in page  # needs no results
 
 
 def test_data_cannot_end_its_element() -> None:
-    text = report_page.json_element("x", "</script><b>")
+    text = report.json_element("x", "</script><b>")
     assert text.count("</script>") == 1
     assert json.loads(text[text.index(">") + 1 : text.rindex("<")]) == "</script><b>"
 
@@ -173,33 +179,35 @@ def test_data_cannot_end_its_element() -> None:
 
 
 def test_an_earlier_report_is_kept_unless_asked(made: Path, results: Path, tmp_path: Path) -> None:
-    config = report.Config(results=results, output=made.parent)
-    with pytest.raises(FileExistsError, match="--overwrite"):
-        report.main(config)
+    before = made.stat().st_mtime_ns
+    make(report.STUDY, report.Options(results=results, output=made.parent))
+    assert made.stat().st_mtime_ns == before, "made of the same results: it is kept"
     empty = tmp_path / "empty"
     empty.mkdir()
     output = tmp_path / "report"
+    with pytest.raises(FileExistsError, match="--overwrite"):
+        make(report.STUDY, report.Options(results=empty, output=made.parent))
     shutil.copytree(made.parent, output)
-    report.main(report.Config(results=empty, output=output, overwrite=True))
+    make(report.STUDY, report.Options(results=empty, output=output, overwrite=True))
     assert Resources((output / "index.html").read_text()).images == []
 
 
 def test_results_that_are_no_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"reproduce\.py"):
-        report.main(report.Config(results=tmp_path / "none", output=tmp_path / "report"))
+        make(report.STUDY, report.Options(results=tmp_path / "none", output=tmp_path / "report"))
 
 
 def test_a_changed_result_makes_the_report_outdated(results: Path, made: Path) -> None:
-    config = report.Config(results=results, output=made.parent)
-    assert is_current(made.parent, report.settings_of(config))
+    config = report.Options(results=results, output=made.parent)
+    assert is_current(made.parent, settings_of(report.STUDY, config))
     path = results / "slr/portrait/portrait.png"
     before = path.read_bytes()
     try:
         path.write_bytes(before[:-1] + b"\0")  # of the same size
-        assert not is_current(made.parent, report.settings_of(config))
+        assert not is_current(made.parent, settings_of(report.STUDY, config))
     finally:
         path.write_bytes(before)
-    assert is_current(made.parent, report.settings_of(config))
+    assert is_current(made.parent, settings_of(report.STUDY, config))
 
 
 # ---- the token view's numbers
@@ -234,10 +242,10 @@ def test_attention_is_a_distribution_over_the_tokens(views: Any) -> None:
 def test_projections_have_the_units_that_the_page_says(results: Path, sentiment: Any) -> None:
     """On the sentences of the fit: 0 and 1 along k_hat, -1 and 1 along v_hat."""
     model, tokenizer = load_model(str(results / "models/tiny-0"), classifier=True)
-    split = sentiment["train"].select(draw_by_word(sentiment["train"], report_tokens.N_TRAIN))
+    split = sentiment["train"].select(draw_by_word(sentiment["train"], tokens.N_TRAIN))
     batch = prepare(tokenizer, split)
     run = run_batch(model, batch)
-    (axes,) = report_tokens.reading_axes(run, batch)
+    (axes,) = tokens.reading_axes(run, batch)
 
     def along(name: str, mask: Any) -> Any:
         direction, zero, unit = axes[name]
@@ -273,8 +281,8 @@ def test_masking_is_the_change_of_the_logit_difference(views: Any, results: Path
 def node(code: str) -> Any:
     program = shutil.which("node")
     if program is None:
-        pytest.skip("no node to run report_parts/flow.js with")
-    flow_js = json.dumps(str(report_page.PARTS / "flow.js"))
+        pytest.skip("no node to run html/flow.js with")
+    flow_js = json.dumps(str(report.PARTS / "flow.js"))
     code = f"const m = require({flow_js}); console.log(JSON.stringify({code}));"
     run = subprocess.run([program, "-e", code], capture_output=True, text=True, check=True)
     return json.loads(run.stdout)

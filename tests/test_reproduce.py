@@ -1,114 +1,142 @@
 """Stages are made when they must be and not otherwise; claims are read from the results."""
 
-import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import claims
 import pandas as pd
 import pytest
-import reproduce
 import whole
-from run_directory import ensure, run_directory
-from side_by_side import side_by_side
+from compare_results import compare, differences, tables_of
+
+from slr import Task, pgd, start_on_manifold
+from slr.overlaps import Overlaps
+from studies import reproduce
+from studies.making import ensure, make
+from studies.pages.claims import as_text, keep_claims, kept_claims, read_claims
+from studies.results import result_folder
+from studies.study import Options, Result, Study
+from studies.theory import activations, layer, paper
+from studies.workers import in_parallel
 
 ROOT = Path(__file__).parent.parent
 
 
-@dataclass(frozen=True)
-class Config:
-    output: Path
+@dataclass(frozen=True, kw_only=True)
+class Numbered(Options):
     seed: int = 0
-    overwrite: bool = False
 
 
-def script(made: list[int]) -> Any:
-    def main(config: Config) -> None:
-        made.append(config.seed)
-        settings = {"seed": config.seed}
-        with run_directory(config.output, settings, overwrite=config.overwrite) as folder:
-            (folder / "numbers").write_text(str(config.seed))
+def counting(made: list[int]) -> Study:
+    def run(options: Numbered) -> Result:
+        made.append(options.seed)
+        return Result({"numbers": pd.DataFrame({"seed": [options.seed]})})
 
-    return SimpleNamespace(main=main, settings_of=lambda config: {"seed": config.seed})
-
-
-def test_a_stage_is_made_once_and_again_for_other_settings_or_after_damage(tmp_path: Path) -> None:
-    made: list[int] = []
-    stage, output = script(made), tmp_path / "stage"
-    for seed in (0, 0, 1, 1):
-        ensure(stage, Config(output, seed))
-    assert made == [0, 1]
-    (output / "numbers").unlink()
-    ensure(stage, Config(output, 1))
-    assert made == [0, 1, 1]
-    assert (output / "numbers").read_text() == "1"
-
-
-def trajectory(folder: Path, kappa: list[float]) -> None:
-    folder.mkdir(parents=True)
-    rows = [
-        {"run": run, "step": step, "kappa": value * step / 10, "nu": step / 10}
-        for run, value in enumerate(kappa)
-        for step in (0, 10)
-    ]
-    pd.DataFrame(rows).to_parquet(folder / "trajectory.parquet")
-    (folder / "files.json").write_text("{}")
-
-
-def test_claims_are_read_from_results_and_can_fail(tmp_path: Path) -> None:
-    trajectory(tmp_path / "slr" / "pgd-manifold", [1.0, -1.0])
-    trajectory(tmp_path / "slr" / "pgd-schedule", [1.0, 0.0, 1.0])
-    found = {one.claim.split(":")[0]: one for one in claims.read_claims(tmp_path)}
-    assert set(found) == {"pgd-manifold", "pgd-schedule"}, "of the stages that are there"
-    assert found["pgd-manifold"].passed
-    assert found["pgd-manifold"].measured == "2 of 2"
-    assert not found["pgd-schedule"].passed
-    assert found["pgd-schedule"].measured == "2 of 3"
-    text = claims.as_text(list(found.values()))
-    assert "MISS  pgd-schedule" in text
-    assert text.endswith("1 of 2 claims pass")
-    assert json.loads(json.dumps(claims.as_rows(list(found.values()))))[0]["passed"] in (
-        True,
-        False,
+    return Study(
+        name="counting",
+        title="Counting",
+        about=None,
+        options=Numbered,
+        run=run,
+        folder="counting",
+        command="",
+        says=lambda tables: [tables["numbers"].set_index("seed")],
     )
 
 
+def test_a_study_is_made_once_and_again_for_other_settings_or_after_damage(tmp_path: Path) -> None:
+    made: list[int] = []
+    study, output = counting(made), tmp_path / "counting"
+    for seed in (0, 0, 1, 1):
+        ensure(study, Numbered(output=output, seed=seed))
+    assert made == [0, 1]
+    (output / "numbers.parquet").unlink()
+    ensure(study, Numbered(output=output, seed=1))
+    assert made == [0, 1, 1]
+    assert pd.read_parquet(output / "numbers.parquet")["seed"].tolist() == [1]
+
+
+def test_a_person_is_asked_before_a_result_is_replaced(tmp_path: Path) -> None:
+    made: list[int] = []
+    study = counting(made)
+    for _ in range(2):
+        make(study, Numbered(output=tmp_path / "x"))
+    with pytest.raises(FileExistsError, match="other settings"):
+        make(study, Numbered(output=tmp_path / "x", seed=1))
+    make(study, Numbered(output=tmp_path / "x", seed=1, overwrite=True))
+    assert made == [0, 1]
+
+
+def keep(results: Path, study: Study, **tables: Any) -> None:
+    """The result of a study with these tables."""
+    with result_folder(results / study.folder, {}) as folder:
+        for name, table in tables.items():
+            pd.DataFrame(table).to_parquet(folder / f"{name}.parquet")
+
+
+SCHEDULE, MANIFOLD = paper.STUDIES[:2]
+
+
+def runs(*aligned: bool) -> dict[str, Any]:
+    return {"run": range(len(aligned)), "aligned": aligned}
+
+
+def test_claims_are_read_from_results_and_can_fail(tmp_path: Path) -> None:
+    keep(tmp_path, MANIFOLD, runs=runs(True, True))
+    keep(tmp_path, SCHEDULE, runs=runs(True, False, True))
+    claims = {claim.claim.split(":")[0]: claim for claim in read_claims(tmp_path)}
+    assert set(claims) == {"pgd-manifold", "pgd-schedule"}, "of the studies that are there"
+    assert claims["pgd-manifold"].passed
+    assert claims["pgd-manifold"].measured == "2 of 2"
+    assert not claims["pgd-schedule"].passed
+    assert claims["pgd-schedule"].measured == "2 of 3"
+    assert claims["pgd-schedule"].command == "python scripts/run_slr.py pgd-schedule"
+    text = as_text(list(claims.values()))
+    assert "MISS  pgd-schedule" in text
+    assert text.endswith("1 of 2 claims pass")
+    keep_claims(tmp_path, list(claims.values()))
+    assert kept_claims(tmp_path) == list(claims.values())
+
+
+def test_claims_and_pages_count_runs_as_the_trajectory_does() -> None:
+    """A run at (1, -1) is a maximum, not found; a diverged one neither."""
+    task = Task(d=400, L=10, gamma=0.7)
+    start = start_on_manifold(task, 3, __import__("numpy").random.default_rng(0))
+    start = Overlaps(*(values.copy() for values in start))
+    start.kappa[:], start.nu[:] = [1.0, 1.0, -1.0], [1.0, -1.0, -1.0]
+    trajectory = pgd(task, start, lam=0.1, step_size=1e-3, n_steps=1, log_every=1)
+    ends = trajectory.outcomes()
+    assert ends["aligned"].tolist() == trajectory.aligned().tolist() == [True, False, True]
+    assert not ends["swapped"].any()
+
+
 def test_layer_claims_take_the_worst_run(tmp_path: Path) -> None:
-    folder = tmp_path / "slr" / "layer"
-    folder.mkdir(parents=True)
     table = {"run": [0, 1], "step": [9, 9], "excess_risk": [0.001, 0.006], "mass": [0.99, 0.99]}
-    pd.DataFrame(table).to_parquet(folder / "layer.parquet")
-    pd.DataFrame({"oracle": [0.2]}).to_parquet(folder / "yardsticks.parquet")
-    (folder / "files.json").write_text("{}")
-    risk, mass = claims.read_claims(tmp_path)
+    keep(tmp_path, layer.STUDY, layer=table, yardsticks={"oracle": [0.2]})
+    risk, mass = read_claims(tmp_path)
     assert not risk.passed
     assert mass.passed
     assert risk.interval == "[0.0010, 0.0060] over 2 runs"
 
 
 def test_claims_of_a_stage_are_its_own(tmp_path: Path) -> None:
-    trajectory(tmp_path / "slr" / "pgd-manifold", [1.0])
-    assert len(claims.read_claims(tmp_path, ("slr",))) == 1
-    assert claims.read_claims(tmp_path, ("figure1", "bridge")) == []
+    keep(tmp_path, MANIFOLD, runs=runs(True))
+    assert len(read_claims(tmp_path, reproduce.STAGES["slr"].studies)) == 1
+    others = reproduce.STAGES["figure1"].studies + reproduce.STAGES["bridge"].studies
+    assert read_claims(tmp_path, others) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "passed"), [("excess_risk", True), ("far", False)], ids=["equal", "far"]
-)
-def test_softmax_must_be_within_errors_of_bayes(tmp_path: Path, value: str, passed: bool) -> None:
-    folder = tmp_path / "slr" / "activations"
-    folder.mkdir(parents=True)
-    risks = {"bayes": 0.1, "softmax": 0.102 if value == "excess_risk" else 0.2, "linear": 0.5}
+@pytest.mark.parametrize(("risk", "passed"), [(0.102, True), (0.2, False)], ids=["equal", "far"])
+def test_softmax_must_be_within_errors_of_bayes(tmp_path: Path, risk: float, passed: bool) -> None:
+    risks = {"bayes": 0.1, "softmax": risk, "linear": 0.5}
     rows = [
-        {"axis": "d", "d": 10, "attention": name, "excess_risk": risk, "stderr": 0.001}
-        for name, risk in risks.items()
+        {"axis": "d", "d": 10, "attention": name, "excess_risk": value, "stderr": 0.001}
+        for name, value in risks.items()
     ]
-    pd.DataFrame(rows).to_parquet(folder / "activations.parquet")
-    (folder / "files.json").write_text("{}")
-    softmax, linear = claims.read_claims(tmp_path)
+    keep(tmp_path, activations.STUDY, activations=rows)
+    softmax, linear = read_claims(tmp_path)
     assert softmax.passed == passed
     assert linear.passed
 
@@ -119,21 +147,23 @@ def fail_on_two(number: int) -> int:
     return 10 * number
 
 
-def test_side_by_side_gives_results_in_order_and_passes_errors_on() -> None:
-    assert side_by_side(fail_on_two, [1, 3, 5]) == [10, 30, 50]
+def test_workers_give_results_in_order_and_pass_errors_on() -> None:
+    assert in_parallel(fail_on_two, [1, 3, 5]) == [10, 30, 50]
     with pytest.raises(ValueError, match="no twos"):
-        side_by_side(fail_on_two, [1, 2, 3])
+        in_parallel(fail_on_two, [1, 2, 3])
 
 
 def test_differences_between_results_are_found(tmp_path: Path) -> None:
     for name, value, seconds in (("a", 1.0, 3.0), ("b", 1.0, 4.0), ("c", 1.0 + 1e-15, 3.0)):
         (tmp_path / name / "slr").mkdir(parents=True)
-        table = pd.DataFrame({"x": [value, float("nan")], "seconds": seconds})
+        table = pd.DataFrame({"x": [value, math.nan], "seconds": seconds})
         table.to_parquet(tmp_path / name / "slr" / "table.parquet")
-    assert whole.differences(tmp_path / "a", tmp_path / "b") == []
-    assert whole.differences(tmp_path / "a", tmp_path / "c") == ["slr/table.parquet"]
+    assert compare(tmp_path / "a", tmp_path / "b") == {"slr/table.parquet": "equal"}
+    assert differences(tmp_path / "a", tmp_path / "c") == [
+        "slr/table.parquet: changed: x by at most 1.1e-15"
+    ]
     (tmp_path / "b" / "claims.json").write_text("[]")
-    assert whole.differences(tmp_path / "a", tmp_path / "b") == ["claims.json: only in one"]
+    assert differences(tmp_path / "a", tmp_path / "b") == ["claims.json: only after"]
 
 
 @pytest.mark.slow
@@ -143,8 +173,8 @@ def test_killed_in_each_stage_it_ends_with_the_same_numbers(tmp_path: Path) -> N
     undisturbed = whole.watch([*command, "one"], tmp_path)
     assert list(undisturbed.stages) == list(reproduce.STAGES)
     whole.kill_in_each_stage([*command, "other"], tmp_path, undisturbed.stages)
-    assert len(list(whole.tables_of(tmp_path / "one"))) > 30
-    assert whole.differences(tmp_path / "one", tmp_path / "other") == []
+    assert len(list(tables_of(tmp_path / "one"))) > 30
+    assert differences(tmp_path / "one", tmp_path / "other") == []
     left = [path.name for path in (tmp_path / "other").rglob(".*")]
     assert left == [], "nothing of the killed runs is left"
     again = whole.watch([*command, "other"], tmp_path)

@@ -2,48 +2,54 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import results_page
-import results_practice
-import results_times
+import whole
 from matplotlib.figure import Figure
-from results_page import SECTIONS, Config, page_of
+
+from studies.catalogue import STUDIES
+from studies.pages import results as results_page
+from studies.pages.claims import keep_claims
+from studies.pages.results import Options, page_of
+from studies.pages.times import times_part
+from studies.practice import bridge, figure1
+from studies.practice.figure1_figure import PUBLISHED
+from studies.rendering import markdown_table
+from studies.results import result_folder
+from studies.study import Claim, Study, Tables
+from studies.theory import paper
 
 ROOT = Path(__file__).parent.parent
 SPLITS = ("train", "test", "ood_tokens", "ood_structure", "ood_structure_tokens")
 
 
-def complete(folder: Path, *figures: str) -> None:
-    """Draw the figures and write the file that a whole result has."""
-    for name in figures:
-        Figure(figsize=(8, 2), dpi=200).savefig(folder / name)
-    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
-    (folder / "files.json").write_text(json.dumps(sizes))
-
-
-def tables(folder: Path, **found: Any) -> Path:
-    folder.mkdir(parents=True)
-    for name, table in found.items():
-        pd.DataFrame(table).to_parquet(folder / f"{name}.parquet")
-    return folder
+def keep(results: Path, study: Study, **tables: Any) -> Path:
+    """The result of a study with these tables, and its figures."""
+    with result_folder(results / study.folder, {}) as folder:
+        for name, table in tables.items():
+            pd.DataFrame(table).to_parquet(folder / f"{name}.parquet")
+        for name in study.figures:
+            Figure(figsize=(8, 2), dpi=200).savefig(folder / f"{name}.png")
+    return results / study.folder
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A small results folder with numbers made up to be recognised."""
     root = tmp_path / "results"
-    (root / "dataset").mkdir(parents=True)
     split = {"rows": 1234, "distinct": 1233, "unknown_share": 0.25, "isolates": "this | that"}
-    (root / "dataset" / "manifest.json").write_text(json.dumps({"splits": {"train": split}}))
-    complete(root / "dataset")
-    for seed, accuracy in enumerate((0.5, 0.75)):
-        row = {"split": ["test"], "accuracy": [accuracy], "attention_mass": [0.125]}
-        complete(tables(root / "models" / f"tiny-{seed}", metrics=row))
+    split |= {"balance": {"negative": 600, "positive": 634}}
+    with result_folder(root / "dataset", {}) as folder:
+        (folder / "manifest.json").write_text(json.dumps({"splits": {"train": split}}))
+    models = [
+        {"series": "tiny", "seed": seed, "split": "test", "accuracy": x, "attention_mass": 0.125}
+        for seed, x in enumerate((0.5, 0.75))
+    ]
     bars = [
         {"series": series, "split": split, "accuracy": 0.375, "low": low, "high": 0.5}
         for series, low in (("bert-published", np.nan), ("tiny", 0.25))
@@ -51,18 +57,13 @@ def results(tmp_path: Path) -> Path:
     ]
     sparsity = {"model": ["trained"], "split": ["test"], "mass": [0.91], "top1": [1.0]}
     sparsity["effective_tokens"] = [1.5]
-    complete(tables(root / "figure1", bars=bars, sparsity=sparsity), "figure1.png")
-    ends = np.array([0.99, 0.96, 0.02])  # of kappa: the last run is swapped
-    run = pd.DataFrame({"run": [0, 1, 2], "step": 5000, "kappa": ends, "nu": [-0.99, 0.96, 0.02]})
-    run = run.assign(eta=[0, 0, -0.98], excess_risk=[0.1, 0.2, 0.3], diverged=False)
-    early = run.assign(step=0, kappa=1.0, nu=1.0)
-    experiment = tables(root / "slr" / "pgd-schedule", trajectory=pd.concat([early, run]))
-    complete(experiment, "pgd-schedule.png")
-    claim = {"claim": "none diverge", "paper": "none", "target": "none", "measured": "1 of 3"}
-    claims = [claim | {"interval": "", "passed": False, "command": "python x.py"}]
-    claim = {"claim": "small risk", "paper": "", "target": "below 0.2", "measured": "0.1"}
-    claims.append(claim | {"interval": "[0.0, 0.15]", "passed": True, "command": "python y.py"})
-    (root / "claims.json").write_text(json.dumps(claims))
+    keep(root, figure1.STUDY, bars=bars, sparsity=sparsity, models=models)
+    runs = {"aligned": [True, True, False], "swapped": [False, False, True], "diverged": False}
+    runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5}
+    keep(root, paper.STUDIES[0], runs=runs, trajectory={"step": [0, 5000]})
+    miss = Claim(claim="none diverge", required="none", measured="1 of 3", passed=False)
+    small = Claim(claim="small", required="below 0.2", measured="0.1", passed=True)
+    keep_claims(root, [replace(miss, paper="none"), replace(small, interval="[0.0, 0.15]")])
     return root
 
 
@@ -72,11 +73,12 @@ def page(results: Path) -> str:
 
 def test_the_page_says_what_the_files_say(results: Path) -> None:
     text = page(results)
-    assert "| train | 1234 | 1233 | 0.25 | this \\| that |" in text
+    assert "| train | 1234 | 600 | 634 | 1233 | 0.25 | this \\| that |" in text
     assert "over 2 training seeds" in text
     assert "| test | 0.62 (0.50 to 0.75) | 0.12 (0.12 to 0.12) |" in text
     assert "| BERT [CLS], published |" + 5 * " 0.38 |" in text
-    assert "| 1-layer Transformer, from scratch |" + 5 * " 0.38 [0.25, 0.50] |" in text
+    cells = "".join(f" 0.38 [0.25, 0.50] ({0.375 - x:+.2f}) |" for x in PUBLISHED.values())
+    assert f"| 1-layer Transformer, from scratch |{cells}" in text
     assert "| trained | 0.91 | 1.00 | 1.50 |" in text
     assert "2 of 3 runs align" in text
     assert "within 5,000 steps, 1 end at the swapped point" in text
@@ -85,8 +87,10 @@ def test_the_page_says_what_the_files_say(results: Path) -> None:
 
 def test_another_number_gives_another_page(results: Path) -> None:
     before = page(results)
-    path = results / "models" / "tiny-0" / "metrics.parquet"
-    pd.read_parquet(path).assign(accuracy=0.25).to_parquet(path)
+    path = results / "figure1" / "models.parquet"
+    table = pd.read_parquet(path)
+    table.loc[0, "accuracy"] = 0.25
+    table.to_parquet(path)
     assert "0.50 (0.25 to 0.75)" in page(results)
     assert page(results) != before
 
@@ -100,11 +104,11 @@ def test_what_is_missing_or_half_there_is_named(results: Path) -> None:
 
 def test_writes_the_page_with_small_pictures_and_checks_it(results: Path, tmp_path: Path) -> None:
     page = tmp_path / "docs" / "results.md"
-    config = Config(results=results, output=page)
+    config = Options(results=results, output=page)
     with pytest.raises(ValueError, match="write it again"):
-        results_page.main(Config(results=results, output=page, check=True))
+        results_page.main(Options(results=results, output=page, check=True))
     results_page.main(config)
-    results_page.main(Config(results=results, output=page, check=True))
+    results_page.main(Options(results=results, output=page, check=True))
     pictures = re.findall(r"!\[.*\]\((.*)\)", page.read_text())
     assert len(pictures) == 2
     for name in pictures:
@@ -114,12 +118,12 @@ def test_writes_the_page_with_small_pictures_and_checks_it(results: Path, tmp_pa
             assert image.width == results_page.WIDTH
     page.write_text(page.read_text().replace("1234", "1235"))
     with pytest.raises(ValueError, match="is not what"):
-        results_page.main(Config(results=results, output=page, check=True))
+        results_page.main(Options(results=results, output=page, check=True))
 
 
 def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="make reproduce"):
-        results_page.main(Config(results=tmp_path / "none"))
+        results_page.main(Options(results=tmp_path / "none"))
 
 
 def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
@@ -144,14 +148,16 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
         {"gate": "erf", "source": "fitted", "split": split, "accuracy": x, "attention_mass": 0.25}
         for split, x in (("test", 0.75), ("test", 0.5), ("train", 0.0))
     ]
-    folder = tables(
-        tmp_path / "bridge",
+    folder = keep(
+        tmp_path,
+        bridge.STUDY,
         directions=heads,
         causal=causal,
         theory_practice=beside,
         idealised=ideal,
     )
-    _, cosines, _, effects, _, predictor, _, compared = results_practice.directions(folder)
+    said = bridge.says(Tables(folder))
+    cosines, effects, predictor, compared = (markdown_table(table) for table in said[1::2])
     assert predictor.splitlines()[-1] == "| erf | fitted | 0.625 | 0.250 |"
     assert compared.splitlines()[-1].count("0.25 [0.12, 0.50]") == 2
     row = "0.50 (0.25 to 0.75) | 0.50 (0.50 to 0.50) | 0.00 (0.00 to 0.00) | 0.34 |"
@@ -162,9 +168,9 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
 
 def test_claims_are_in_the_page_with_their_verdict(results: Path) -> None:
     text = page(results)
-    assert "1 of 2 pass." in text
-    assert "| **miss** | none diverge | none | none | 1 of 3 |" in text
-    assert "| pass | small risk |  | below 0.2 | 0.1 [0.0, 0.15] |" in text
+    assert "1 of 2 claims pass." in text
+    assert "| ✘ miss | none diverge | none | none | 1 of 3 |" in text
+    assert "| ✔ pass | small |  | below 0.2 | 0.1 [0.0, 0.15] |" in text
 
 
 def test_times_are_those_measured(results: Path) -> None:
@@ -188,10 +194,10 @@ def test_times_are_those_measured(results: Path) -> None:
 def test_the_page_that_is_kept_has_every_section() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
     assert text.startswith(results_page.INTRODUCTION)
-    titles = ["Claims", *(one.title for one in SECTIONS), "Times"]
+    titles = ["Claims", *(study.title for study in STUDIES), "Times"]
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == titles
     assert "Not made yet" not in text
-    for part in results_times.times_part(ROOT / "docs" / "times.json"):
+    for part in times_part(ROOT / "docs" / "times.json"):
         assert part in text
 
 
@@ -208,16 +214,16 @@ def test_every_number_said_to_be_measured_stands_in_the_results(name: str) -> No
 def test_every_time_of_the_readme_is_one_that_was_measured() -> None:
     times = json.loads((ROOT / "docs" / "times.json").read_text())
     readme = (ROOT / "README.md").read_text()
-    rows = list(results_times.readme_rows(readme))
+    rows = list(whole.readme_rows(readme))
     assert len(rows) > 8
     for commands, said in rows:
-        assert said == results_times.readme_time(commands, times), commands
-    whole = times["reproduce"]
+        assert said == whole.readme_time(commands, times), commands
+    reproduced = times["reproduce"]
     for name, seconds in (
         ("set-up", times["setup"]["seconds"]),
-        ("`make reproduce`", whole["seconds"]),
-        ("a second run", whole["again_seconds"]),
+        ("`make reproduce`", reproduced["seconds"]),
+        ("a second run", reproduced["again_seconds"]),
         ("`make test`", times["test"]["seconds"]),
     ):
-        assert f"{name} {results_times.rounded(seconds)}" in readme, name
-    assert f"{whole['peak_gib']:.1f} GiB" in readme
+        assert f"{name} {whole.rounded(seconds)}" in readme, name
+    assert f"{reproduced['peak_gib']:.1f} GiB" in readme

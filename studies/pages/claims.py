@@ -6,13 +6,14 @@ Every number is read from the files under results/, none is typed in.
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from studies.catalogue import STUDIES
-from studies.results import is_whole
+from studies.results import is_whole, read_json, write_json
 from studies.study import Claim, Study
+
+CLAIMS = "claims.json"  # in the folder of all results
 
 
 def read_claims(results: Path, studies: Sequence[Study] = STUDIES) -> list[Claim]:
@@ -21,8 +22,14 @@ def read_claims(results: Path, studies: Sequence[Study] = STUDIES) -> list[Claim
     return [claim for study in there for claim in study.judged(results)]
 
 
-def as_rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:
-    return [asdict(claim) for claim in claims]
+def keep_claims(results: Path, claims: Sequence[Claim]) -> None:
+    write_json(results / CLAIMS, [asdict(claim) for claim in claims])
+
+
+def kept_claims(results: Path) -> list[Claim]:
+    """The claims as ``reproduce`` judged them last: what pages show; none if it did not."""
+    path = results / CLAIMS
+    return [Claim(**claim) for claim in read_json(path)] if path.is_file() else []
 
 
 def as_text(claims: Sequence[Claim]) -> str:

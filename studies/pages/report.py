@@ -17,13 +17,13 @@ from string import Template
 from typing import Any
 
 from studies.catalogue import PRACTICE, STUDIES, THEORY
-from studies.pages.claims import as_table, summary
+from studies.pages.claims import CLAIMS, as_table, kept_claims, summary
 from studies.pages.environment import environment
 from studies.practice import figure1
 from studies.rendering import as_html, html_table, scroll_box
 from studies.results import is_whole
-from studies.study import Claim, Result, Study, Tables
 from studies.study import Options as StudyOptions
+from studies.study import Result, Study, Tables
 
 PARTS = Path(__file__).parent / "html"
 SCRIPTS = ("scroll.js", "flow.js", "portrait.js", "tokens.js")
@@ -51,7 +51,7 @@ def inputs(options: Options) -> dict[str, str]:
     shown = [options.results / study.folder for study in STUDIES]
     shown += [options.results / "models" / name for name in MODELS]
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
-    files += [options.results / "claims.json", *PARTS.iterdir()]
+    files += [options.results / CLAIMS, *PARTS.iterdir()]
     return {
         f"{file.parent.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(files)
@@ -78,7 +78,7 @@ def render(results: Path) -> str:
     practice = [study for study in PRACTICE if study is not figure1.STUDY]
     sections = {
         "style": part("style.css"),
-        "claims": claims_section(results / "claims.json"),
+        "claims": claims_section(results),
         "figure1": study_section(results, figure1.STUDY, heading=False),
         "tokens": tokens,
         "portrait": part("portrait.html"),
@@ -138,16 +138,12 @@ def data_uri(path: Path) -> tuple[str, int, int]:
     return f"data:image/png;base64,{base64.b64encode(content).decode()}", width, height
 
 
-def claims_section(path: Path) -> str:
-    """The claims that ``make reproduce`` judged last."""
-    if not path.is_file():
+def claims_section(results: Path) -> str:
+    claims = kept_claims(results)
+    if not claims:
         return missing("The table of claims", "python scripts/reproduce.py")
-    claims = [Claim(**claim) for claim in json.loads(path.read_text(encoding="utf-8"))]
-    table = html_table(as_table(claims), "Claims")
-    for verdict in ("pass", "miss"):  # coloured, but said in words too
-        table = re.sub(
-            rf'<th scope="row">(. {verdict})', rf'<th scope="row" class="{verdict}">\1', table
-        )
+    table = html_table(as_table(claims), "Claims")  # verdicts are coloured, but said in words too
+    table = re.sub(r'<th scope="row">(. (pass|miss))', r'<th scope="row" class="\2">\1', table)
     return f"<p>{summary(claims)}.</p>\n{table}"
 
 

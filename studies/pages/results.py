@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from studies.catalogue import STUDIES
-from studies.pages.claims import as_table, read_claims, summary
+from studies.pages.claims import as_table, kept_claims, summary
 from studies.pages.times import times_part
 from studies.rendering import as_markdown, markdown_table
 from studies.results import is_whole
@@ -62,7 +62,7 @@ def main(options: Options) -> None:
 
 def page_of(results: Path, times: Path) -> str:
     parts = [INTRODUCTION]
-    if claims := read_claims(results):
+    if claims := kept_claims(results):
         parts += ["## Claims", f"{summary(claims)}.", markdown_table(as_table(claims))]
     for study in STUDIES:
         parts.append(f"## {study.title}")

@@ -86,6 +86,7 @@ def says(tables: Tables) -> Said:
     rows = {
         name: {
             "sentences": split["rows"],
+            **split["balance"],
             "different ones": split["distinct"],
             "share of [UNK]": f"{split['unknown_share']:.2f}",
             "what it isolates": split["isolates"],
