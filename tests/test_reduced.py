@@ -269,7 +269,7 @@ GOOD: dict[str, Any] = {"lam": 0.1, "step_size": 1e-3, "n_steps": 10, "log_every
         ({"log_every": 0}, "log_every must be"),
         ({"lam": -0.1}, "lam must be"),
         ({"lam": math.nan}, "lam must be"),
-        ({"lam": np.array([0.1, 0.2])}, "lam must be a number or one a run"),
+        ({"lam": np.array([0.1, 0.2])}, "lam must be a number or one per run"),
         ({"lam_decay": -1.0}, "lam_decay must be"),
         ({"step_size": math.inf}, "step_size must be"),
     ],

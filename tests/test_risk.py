@@ -24,7 +24,7 @@ from slr import (
     sample_truth,
 )
 from slr.overlaps import check_gram
-from slr.special import zeta, zeta_prime
+from slr.special import zeta
 
 
 def random_unit(d: int, rng: np.random.Generator) -> Any:
@@ -56,13 +56,6 @@ def test_zeta_keeps_its_digits_where_one_minus_eight_owens_t_loses_them() -> Non
     scale = 1e-9
     assert_allclose(zeta(0.0, scale=scale), 4 / math.pi * scale**2, rtol=1e-12)
     assert abs(1 - 8 * owens_t(0, 1 / math.sqrt(1 + 4 * scale**2)) - 4 / math.pi * scale**2) > 1e-18
-
-
-def test_zeta_prime_is_the_derivative() -> None:
-    mean, scale = np.linspace(-3, 3, 13), 0.7
-    step = 1e-5
-    difference = zeta(mean + step, scale=scale) - zeta(mean - step, scale=scale)
-    assert_allclose(zeta_prime(mean, scale=scale), difference / (2 * step), atol=1e-9)
 
 
 @pytest.mark.parametrize("trial", range(12))

@@ -3,6 +3,8 @@
 Slow and obvious: the reference for slr/dynamics/reduced.py, which does the same with five numbers.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
@@ -10,6 +12,8 @@ from slr.erf_risk import risk_gradient
 from slr.overlaps import Overlaps
 from slr.predictor import activate, gate_pullback
 from slr.task import FloatArray, Task, Truth, sample_batch
+
+Pair = tuple[FloatArray, FloatArray]  # of k and of v
 
 
 def pgd(
@@ -25,15 +29,12 @@ def pgd(
     log_every: int,
 ) -> Trajectory:
     """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d)."""
-    log = [Overlaps.of(k, v, truth)]
+
+    def gradients(k: FloatArray, v: FloatArray, lam: float) -> Pair:
+        return risk_gradients(task, truth, k, v, lam)
+
     steps = logged_steps(n_steps, log_every)
-    for t in range(n_steps):
-        gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_at(t, lam, lam_decay))
-        k = projected_step(k, gradient_k, step_size)
-        v = projected_step(v, gradient_v, step_size)
-        if t + 1 in steps:
-            log.append(Overlaps.of(k, v, truth))
-    return _trajectory(task, steps, log, lam, lam_decay)
+    return _descend(task, truth, (k, v), gradients, steps, lam, lam_decay, step_size)
 
 
 def sgd(
@@ -50,18 +51,38 @@ def sgd(
     batch_size: int,
     rng: np.random.Generator,
 ) -> Trajectory:
-    """The same with the squared error on a fresh batch, for each run its own, for the risk."""
-    log = [Overlaps.of(k, v, truth)]
-    steps = logged_steps(n_steps, log_every)
-    for t in range(n_steps):
+    """As pgd, but on the squared error of a fresh batch (one per run) instead of the risk."""
+
+    def gradients(k: FloatArray, v: FloatArray, lam: float) -> Pair:
         X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
         X, y = X.reshape(len(k), batch_size, task.L, task.d), y.reshape(len(k), batch_size)
-        gradient_k, gradient_v = batch_gradients(X, y, k, v, lam_at(t, lam, lam_decay))
+        return batch_gradients(X, y, k, v, lam)
+
+    steps = logged_steps(n_steps, log_every)
+    return _descend(task, truth, (k, v), gradients, steps, lam, lam_decay, step_size)
+
+
+def _descend(
+    task: Task,
+    truth: Truth,
+    start: Pair,
+    gradients: Callable[[FloatArray, FloatArray, float], Pair],
+    steps: np.ndarray,
+    lam: float,
+    lam_decay: float,
+    step_size: float,
+) -> Trajectory:
+    k, v = start
+    log = [Overlaps.of(k, v, truth)]
+    for t in range(steps[-1]):
+        gradient_k, gradient_v = gradients(k, v, lam_at(t, lam, lam_decay))
         k = projected_step(k, gradient_k, step_size)
         v = projected_step(v, gradient_v, step_size)
         if t + 1 in steps:
             log.append(Overlaps.of(k, v, truth))
-    return _trajectory(task, steps, log, lam, lam_decay)
+    logged = Overlaps(*(np.array(values).T for values in zip(*log, strict=True)))
+    lams = np.broadcast_to(lam_at(steps, lam, lam_decay), logged.kappa.shape)
+    return Trajectory(task, steps, lams, logged, ~np.isfinite(logged.rho[:, -1]))
 
 
 def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> FloatArray:
@@ -71,9 +92,7 @@ def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> Flo
     return np.asarray(moved / np.linalg.norm(moved, axis=-1, keepdims=True))
 
 
-def risk_gradients(
-    task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: float
-) -> tuple[FloatArray, FloatArray]:
+def risk_gradients(task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: float) -> Pair:
     """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
     partials = risk_gradient(task, Overlaps.of(k, v, truth), lam)
     r = Overlaps(*(partial[..., None] for partial in partials))
@@ -82,9 +101,7 @@ def risk_gradients(
     return gradient_k, gradient_v
 
 
-def batch_gradients(
-    X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float
-) -> tuple[FloatArray, FloatArray]:
+def batch_gradients(X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float) -> Pair:
     """The gradients of each run's mean of (y - T(X))^2, for X of shape (runs, n, L, d)."""
     scores, values = lam * np.einsum("rnld,rd->rnl", X, k), np.einsum("rnld,rd->rnl", X, v)
     weights = activate(scores, "erf")
@@ -93,11 +110,3 @@ def batch_gradients(
     gradient_k = np.einsum("rn,rnl,rnld->rd", error, slopes, X)
     gradient_v = np.einsum("rn,rnl,rnld->rd", error, weights, X)
     return gradient_k, gradient_v
-
-
-def _trajectory(
-    task: Task, steps: np.ndarray, log: list[Overlaps], lam: float, lam_decay: float
-) -> Trajectory:
-    logged = Overlaps(*(np.array(values).T for values in zip(*log, strict=True)))
-    lams = np.broadcast_to(lam_at(steps, lam, lam_decay), logged.kappa.shape)
-    return Trajectory(task, steps, lams, logged, ~np.isfinite(logged.rho[:, -1]))

@@ -19,6 +19,9 @@ class Experiment:
 
     The random numbers of a sweep grow from the names and values of all fields: a new field, or
     another name, changes every table.
+
+    >>> Experiment(d=80, optimiser="sgd", runs=3).task
+    Task(d=80, L=10, gamma=0.7071067811865476, noise_std=0.0)
     """
 
     d: int = 400
@@ -86,6 +89,9 @@ def run_experiment(
     """Train all runs of an experiment; run i has random numbers of its own.
 
     ``rng`` is by default made from the experiment's seed.
+
+    >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
+    np.True_
     """
     rng = np.random.default_rng(experiment.seed) if rng is None else rng
     start_rng, noise_rng = rng.spawn(2)

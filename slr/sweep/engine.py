@@ -34,7 +34,11 @@ LARGEST_BATCH = 10_000
 
 @dataclass(frozen=True)
 class Swept:
-    """The table of a sweep, in the order of the cells, and what it took this time."""
+    """The table of a sweep, in the order of the cells, and what it took this time.
+
+    >>> sweep(train_cell, cell_grid({"runs": 1, "n_steps": 10}), folder, jobs=1).table["runs"][0]
+    np.int64(1)
+    """
 
     table: Any  # pandas DataFrame: cell, the settings, what was computed
     computed: int  # cells; the others were there
@@ -60,6 +64,9 @@ def sweep(
     scheduler instead, where ``jobs`` is the number of cores to keep busy if more than there are
     now. ``version`` is what else the rows depend on. A folder begun with another grid or version is
     refused, or with ``overwrite`` started again.
+
+    >>> sweep(train_cell, cell_grid({"lam": [0.1, 0.2], "n_steps": 10}), folder, jobs=1).computed
+    2
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
@@ -113,7 +120,7 @@ def _end_with(parent: int) -> None:
 class Batches:
     """Cells in batches that take about as long as is worth sending, learnt on the way.
 
-    Towards the end they get smaller, so that no worker is left alone with a large one.
+    Towards the end they get smaller, so that no worker is left alone with a large batch.
     """
 
     def __init__(self, numbers: np.ndarray[Any, Any], workers: int) -> None:
