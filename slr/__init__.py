@@ -37,39 +37,13 @@ from slr.yardsticks import (
 )
 
 __all__ = [
-    "ALIGNED",
-    "ALIGNMENT",
-    "EXPERIMENTS",
-    "Estimate",
-    "Experiment",
-    "FixedPoint",
-    "Overlaps",
-    "SingleLocationRegressor",
-    "Task",
-    "Trajectory",
-    "Truth",
-    "attention",
-    "bayes_excess_risk",
-    "best_oracle_lam",
-    "distance_to_manifold",
-    "empirical_risk",
-    "excess_risk",
-    "fixed_points",
-    "flow",
-    "linear_excess_risk",
-    "oracle_excess_risk",
-    "pgd",
-    "predict",
-    "risk",
-    "risk_gradient",
-    "run_experiment",
-    "sample_batch",
-    "sample_truth",
-    "sgd",
-    "start_on_manifold",
-    "start_on_sphere",
+    "ALIGNED", "ALIGNMENT", "EXPERIMENTS", "Estimate", "Experiment", "FixedPoint", "Overlaps",
+    "SingleLocationRegressor", "Task", "Trajectory", "Truth", "attention", "bayes_excess_risk",
+    "best_oracle_lam", "distance_to_manifold", "empirical_risk", "excess_risk", "fixed_points",
+    "flow", "linear_excess_risk", "oracle_excess_risk", "pgd", "predict", "risk", "risk_gradient",
+    "run_experiment", "sample_batch", "sample_truth", "sgd", "start_on_manifold", "start_on_sphere",
     "zero_excess_risk",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,8 @@ from slr import (
     sample_truth,
     zero_excess_risk,
 )
-from slr.dynamics import descent, steps
+from slr.dynamics import steps
+from slr.dynamics.descent import descend
 from slr.dynamics.portrait import flow_jacobian
 from slr.figures import plot_experiment
 from slr.task import Truth
@@ -79,7 +80,7 @@ def test_vectors_in_r_400_end_swapped_as_often() -> None:
         k[run, :4], v[run, :4] = steps.embedding(Overlaps(*(float(x[run]) for x in start)))
     truth = Truth(np.eye(400)[0], np.eye(400)[1])
     options = changes | {"lam": experiment.lam, "log_every": experiment.log_every}
-    direct = descent.pgd(experiment.task, truth, k, v, **options)
+    direct = descend(experiment.task, truth, k, v, **options)
     assert (direct.aligned(0.9) == reduced.aligned(0.9)).all()
     assert 0 < reduced.aligned(0.9).sum() < experiment.runs
 
@@ -237,8 +238,14 @@ def test_the_fixed_points_on_the_manifold_are_those_of_theorem_5(lam: float) -> 
 def test_every_experiment_is_drawn_in_four_panels(name: str, bands: bool) -> None:
     experiment = EXPERIMENTS[name]
     short = replace(experiment, runs=4, n_steps=10 * experiment.log_every)
-    figure = plot_experiment(name, run_experiment(short), bands=bands)
+    trajectory = run_experiment(short)
+    figure = plot_experiment(name, trajectory, bands=bands)
     assert isinstance(figure, Figure)
+    ok = ~trajectory.diverged
+    drawn = [list(line.get_ydata()) for line in figure.axes[0].lines]
+    risks = trajectory.excess_risk[ok]
+    for risk in [np.median(risks, axis=0)] if bands and ok.any() else risks:
+        assert list(risk) in drawn
     assert figure.axes[0].get_xlabel() == "step"
     assert len(figure.axes) == 4
 

@@ -3,8 +3,6 @@
 Slow and obvious: the reference for slr/dynamics/reduced.py, which does the same with five numbers.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
@@ -13,10 +11,8 @@ from slr.overlaps import Overlaps
 from slr.predictor import activate, gate_pullback
 from slr.task import FloatArray, Task, Truth, sample_batch
 
-Pair = tuple[FloatArray, FloatArray]  # of k and of v
 
-
-def pgd(
+def descend(
     task: Task,
     truth: Truth,
     k: FloatArray,
@@ -27,55 +23,26 @@ def pgd(
     step_size: float,
     n_steps: int,
     log_every: int,
+    batch_size: int | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Trajectory:
-    """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d)."""
+    """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d).
 
-    def gradients(k: FloatArray, v: FloatArray, lam: float) -> Pair:
-        return risk_gradients(task, truth, k, v, lam)
-
+    With ``batch_size`` and ``rng`` the squared error of a fresh batch, one per run, is in the place
+    of the risk.
+    """
+    if (batch_size is None) != (rng is None):
+        raise ValueError("descent on batches needs both a batch_size and an rng")
     steps = logged_steps(n_steps, log_every)
-    return _descend(task, truth, (k, v), gradients, steps, lam, lam_decay, step_size)
-
-
-def sgd(
-    task: Task,
-    truth: Truth,
-    k: FloatArray,
-    v: FloatArray,
-    *,
-    lam: float,
-    lam_decay: float = 0.0,
-    step_size: float,
-    n_steps: int,
-    log_every: int,
-    batch_size: int,
-    rng: np.random.Generator,
-) -> Trajectory:
-    """As pgd, but on the squared error of a fresh batch (one per run) instead of the risk."""
-
-    def gradients(k: FloatArray, v: FloatArray, lam: float) -> Pair:
-        X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
-        X, y = X.reshape(len(k), batch_size, task.L, task.d), y.reshape(len(k), batch_size)
-        return batch_gradients(X, y, k, v, lam)
-
-    steps = logged_steps(n_steps, log_every)
-    return _descend(task, truth, (k, v), gradients, steps, lam, lam_decay, step_size)
-
-
-def _descend(
-    task: Task,
-    truth: Truth,
-    start: Pair,
-    gradients: Callable[[FloatArray, FloatArray, float], Pair],
-    steps: np.ndarray,
-    lam: float,
-    lam_decay: float,
-    step_size: float,
-) -> Trajectory:
-    k, v = start
     log = [Overlaps.of(k, v, truth)]
-    for t in range(steps[-1]):
-        gradient_k, gradient_v = gradients(k, v, lam_at(t, lam, lam_decay))
+    for t in range(n_steps):
+        lam_t = lam_at(t, lam, lam_decay)
+        if batch_size is None or rng is None:
+            gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_t)
+        else:
+            X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
+            X, y = X.reshape(len(k), batch_size, task.L, task.d), y.reshape(len(k), batch_size)
+            gradient_k, gradient_v = batch_gradients(X, y, k, v, lam_t)
         k = projected_step(k, gradient_k, step_size)
         v = projected_step(v, gradient_v, step_size)
         if t + 1 in steps:
@@ -92,7 +59,9 @@ def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> Flo
     return np.asarray(moved / np.linalg.norm(moved, axis=-1, keepdims=True))
 
 
-def risk_gradients(task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: float) -> Pair:
+def risk_gradients(
+    task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: float
+) -> tuple[FloatArray, FloatArray]:
     """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
     partials = risk_gradient(task, Overlaps.of(k, v, truth), lam)
     r = Overlaps(*(partial[..., None] for partial in partials))
@@ -101,7 +70,9 @@ def risk_gradients(task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: 
     return gradient_k, gradient_v
 
 
-def batch_gradients(X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float) -> Pair:
+def batch_gradients(
+    X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float
+) -> tuple[FloatArray, FloatArray]:
     """The gradients of each run's mean of (y - T(X))^2, for X of shape (runs, n, L, d)."""
     scores, values = lam * np.einsum("rnld,rd->rnl", X, k), np.einsum("rnld,rd->rnl", X, v)
     weights = activate(scores, "erf")

@@ -85,7 +85,7 @@ def sgd(
     """
     if task.d < MIN_D_SGD:
         raise ValueError(
-            f"the reduced SGD needs d >= {MIN_D_SGD}; use slr.dynamics.descent for d={task.d}"
+            f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for d={task.d}"
         )
     if batch_size != int(batch_size) or batch_size < 1:
         raise ValueError(f"batch_size must be an integer of at least 1, not {batch_size}")

@@ -97,7 +97,7 @@ def run_batch(
 ) -> tuple[dict[str, list[Any]], float]:
     """What a worker does: the rows of some cells, as columns, and the seconds they took."""
     if parent and parent != os.getpid():
-        _end_with(parent)
+        end_with(parent)
     if source != SOURCE:
         raise ValueError("a worker has another version of slr than the sweep: install the same")
     start = time.perf_counter()
@@ -106,7 +106,7 @@ def run_batch(
 
 
 @functools.cache
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Let this process end when the sweep that started it is gone, even if it was killed."""
 
     def watch() -> None:
