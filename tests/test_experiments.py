@@ -242,10 +242,10 @@ def test_every_experiment_is_drawn_in_four_panels(name: str, bands: bool) -> Non
     figure = plot_experiment(name, trajectory, bands=bands)
     assert isinstance(figure, Figure)
     ok = ~trajectory.diverged
-    drawn = [list(line.get_ydata()) for line in figure.axes[0].lines]
+    drawn = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines]
     risks = trajectory.excess_risk[ok]
     for risk in [np.median(risks, axis=0)] if bands and ok.any() else risks:
-        assert list(risk) in drawn
+        assert risk.tolist() in drawn
     assert figure.axes[0].get_xlabel() == "step"
     assert len(figure.axes) == 4
 

@@ -48,7 +48,7 @@ class Swept:
 def sweep(
     compute: Compute,
     grid: Grid,
-    folder: Path,
+    folder: str | Path,
     *,
     jobs: int | None = None,
     cluster: str | None = None,
