@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from slr import (
     ALIGNED,
     EXPERIMENTS,
+    Experiment,
     Overlaps,
     Task,
     Trajectory,
@@ -256,7 +257,18 @@ def test_a_seed_decides_everything() -> None:
     other = run_experiment(replace(short, seed=1))
     assert (one.final.kappa == same.final.kappa).all()
     assert (one.final.kappa != other.final.kappa).all()
-    with pytest.raises(ValueError, match="runs must be"):
-        replace(short, runs=0)
-    with pytest.raises(ValueError, match="seed"):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
         replace(short, seed=-1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"runs": 0}, {"runs": 2.5}, {"n_steps": -1}, {"lam": math.nan}, {"step_size": math.inf},
+     {"start": "north"}, {"optimiser": "adam"}, {"d": 1}, {"gamma": 0.0}],
+    ids=str,
+)  # fmt: skip
+def test_an_experiment_that_cannot_be_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
+        Experiment(**change)
+    with pytest.raises(ValueError, match="sgd needs d of at least 6"):
+        Experiment(optimiser="sgd", d=5)

@@ -50,6 +50,10 @@ class Experiment:
             value = getattr(self, name)
             if value != int(value) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
+        if self.start not in ("sphere", "manifold"):
+            raise ValueError(f"start must be sphere or manifold, not {self.start!r}")
+        if self.optimiser not in ("pgd", "sgd"):
+            raise ValueError(f"optimiser must be pgd or sgd, not {self.optimiser!r}")
         if self.optimiser == "sgd" and self.d < MIN_D_SGD:
             raise ValueError(f"sgd needs d of at least {MIN_D_SGD}, not {self.d}")
 
