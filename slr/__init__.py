@@ -1,10 +1,14 @@
 """The idealised model: single-location regression, its exact risk and training dynamics.
 
 >>> import numpy as np
->>> from slr import Task, pgd, start_on_sphere
->>> task = Task(d=10**12, L=10, gamma=0.7)
->>> start = start_on_sphere(task, runs=30, rng=np.random.default_rng(0))
->>> trajectory = pgd(task, start, lam=2e-6, step_size=4e-3, n_steps=20_000, log_every=200)
+>>> from slr import *
+>>> task, rng = Task(d=400, L=10, gamma=0.7), np.random.default_rng(0)
+>>> start = start_on_manifold(task, runs=30, rng=rng)
+>>> trajectory = pgd(task, start, lam=0.1, step_size=4e-3, n_steps=20_000, log_every=200)
+>>> trajectory.outcomes()[["aligned", "swapped"]].sum().tolist()
+[30, 0]
+
+The examples of the functions and classes below go on from here.
 """
 
 from typing import Any
@@ -33,39 +37,13 @@ from slr.yardsticks import (
 )
 
 __all__ = [
-    "ALIGNED",
-    "ALIGNMENT",
-    "EXPERIMENTS",
-    "Estimate",
-    "Experiment",
-    "FixedPoint",
-    "Overlaps",
-    "SingleLocationRegressor",
-    "Task",
-    "Trajectory",
-    "Truth",
-    "attention",
-    "bayes_excess_risk",
-    "best_oracle_lam",
-    "distance_to_manifold",
-    "empirical_risk",
-    "excess_risk",
-    "fixed_points",
-    "flow",
-    "linear_excess_risk",
-    "oracle_excess_risk",
-    "pgd",
-    "predict",
-    "risk",
-    "risk_gradient",
-    "run_experiment",
-    "sample_batch",
-    "sample_truth",
-    "sgd",
-    "start_on_manifold",
-    "start_on_sphere",
+    "ALIGNED", "ALIGNMENT", "EXPERIMENTS", "Estimate", "Experiment", "FixedPoint", "Overlaps",
+    "SingleLocationRegressor", "Task", "Trajectory", "Truth", "attention", "bayes_excess_risk",
+    "best_oracle_lam", "distance_to_manifold", "empirical_risk", "excess_risk", "fixed_points",
+    "flow", "linear_excess_risk", "oracle_excess_risk", "pgd", "predict", "risk", "risk_gradient",
+    "run_experiment", "sample_batch", "sample_truth", "sgd", "start_on_manifold", "start_on_sphere",
     "zero_excess_risk",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

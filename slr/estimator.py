@@ -34,6 +34,10 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
     ----------
     k_, v_ : the directions, shape (d,);  threshold_ : float
     loss_ : mean squared error on the training data;  n_iter_ : iterations of the best start
+
+    >>> X, y, _ = sample_batch(task, sample_truth(task, rng), 100, rng)
+    >>> SingleLocationRegressor(gate="softmax", n_starts=1).fit(X, y).predict(X).shape
+    (100,)
     """
 
     def __init__(
@@ -67,7 +71,7 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         X, y = _check_data(X, y)
         best: Any = None
         for start in self._starts(X, y):
-            found = minimize(
+            fit = minimize(
                 self._loss_and_gradient,
                 start,
                 args=(X, y),
@@ -75,8 +79,8 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
                 method="L-BFGS-B",
                 options={"maxiter": self.max_iter, "ftol": self.tol * 1e-3, "gtol": self.tol},
             )
-            if best is None or found.fun < best.fun:
-                best = found
+            if best is None or fit.fun < best.fun:
+                best = fit
         self.k_, self.v_, self.threshold_ = self._directions(best.x)
         self.loss_ = float(best.fun)
         self.n_iter_ = int(best.nit)
@@ -102,6 +106,7 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     def predict(self, X: Any) -> FloatArray:
+        """One number per sequence, shape (n,)."""
         check_is_fitted(self, "k_")
         options: dict[str, Any] = {"gate": self.gate, "threshold": self.threshold_}
         return predict(_check_states(X), self.k_, self.v_, self.lam, **options)
@@ -191,7 +196,7 @@ def _check_states(X: Any) -> FloatArray:
 def _check_data(X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
     X, y = _check_states(X), np.asarray(y, dtype=float)
     if y.shape != X.shape[:1]:
-        raise ValueError(f"y must have shape {X.shape[:1]}, one entry a sequence, not {y.shape}")
+        raise ValueError(f"y must have shape {X.shape[:1]}, one entry per sequence, not {y.shape}")
     if len(y) == 0 or not np.isfinite(y).all():
         raise ValueError("y must be finite, and not empty")
     return X, y

@@ -17,7 +17,12 @@ GRAM_TOLERANCE = 1e-9
 
 
 class Overlaps(NamedTuple):
-    """Five numbers, or five arrays of one shape, in the order of the paper."""
+    """Five numbers, or five arrays of one shape, in the order of the paper.
+
+    >>> truth = sample_truth(task, rng)
+    >>> Overlaps.of(truth.k_star, truth.v_star, truth).kappa.round(6)
+    np.float64(1.0)
+    """
 
     kappa: Any
     nu: Any
@@ -45,6 +50,11 @@ ALIGNED = Overlaps(1.0, 1.0, 0.0, 0.0, 0.0)  # k = k*, v = v*: the oracle
 
 
 def distance_to_manifold(overlaps: Overlaps) -> Any:
+    """sqrt(theta^2 + eta^2 + rho^2), which is 0 on the invariant manifold.
+
+    >>> float(distance_to_manifold(ALIGNED))
+    0.0
+    """
     return np.sqrt(overlaps.theta**2 + overlaps.eta**2 + overlaps.rho**2)
 
 
@@ -82,22 +92,29 @@ Rngs = np.random.Generator | Sequence[np.random.Generator]
 
 
 def rng_per_run(rng: Rngs, runs: int) -> list[np.random.Generator]:
-    """One generator a run: as given, or spawned, so that run 7 alone equals run 7 of thirty."""
+    """One generator per run: as given, or spawned, so that run 7 alone equals run 7 of thirty."""
     rngs = rng.spawn(runs) if isinstance(rng, np.random.Generator) else list(rng)
     if len(rngs) != runs:
-        raise ValueError(f"{len(rngs)} random generators for {runs} runs; give one, or one a run")
+        raise ValueError(f"{len(rngs)} random generators for {runs} runs; give one, or one per run")
     return rngs
 
 
 def start_on_sphere(task: Task, runs: int, rng: Rngs) -> Overlaps:
-    """Overlaps of independent uniform unit vectors k and v, without making vectors of size d."""
+    """Overlaps of independent uniform unit vectors k and v, without making vectors of size d.
+
+    >>> start_on_sphere(Task(d=10**12, L=10, gamma=0.7), runs=3, rng=rng).kappa.shape
+    (3,)
+    """
     return _stack([_sphere_start(task.d, child) for child in rng_per_run(rng, runs)])
 
 
 def start_on_manifold(task: Task, runs: int, rng: Rngs) -> Overlaps:
-    """With k uniform among the unit vectors orthogonal to v*, v among those orthogonal to k*, k.
+    """Overlaps of k uniform on the unit sphere orthogonal to v*, v on that orthogonal to k* and k.
 
     So theta = eta = rho = 0. In R^2 that leaves k = +-k* and v = +-v* only.
+
+    >>> start_on_manifold(task, runs=2, rng=rng).theta
+    array([0., 0.])
     """
     return _stack([_manifold_start(task.d, child) for child in rng_per_run(rng, runs)])
 

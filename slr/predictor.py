@@ -21,7 +21,11 @@ GATES: tuple[Gate, ...] = ("erf", "one-sided", "softmax")  # those that the esti
 def attention(
     X: FloatArray, k: FloatArray, lam: float, *, gate: Gate = "erf", threshold: float = 0.0
 ) -> FloatArray:
-    """The weight of each token, shape (n, L) for X of shape (n, L, d)."""
+    """The weight of each token, shape (n, L) for X of shape (n, L, d).
+
+    >>> attention(np.eye(3)[None], np.eye(3)[0], lam=9.0)
+    array([[1., 0., 0.]])
+    """
     return activate(lam * (X @ k - threshold), gate)
 
 
@@ -34,7 +38,11 @@ def predict(
     gate: Gate = "erf",
     threshold: float = 0.0,
 ) -> FloatArray:
-    """One number per sequence, shape (n,) for X of shape (n, L, d)."""
+    """One number per sequence, shape (n,) for X of shape (n, L, d).
+
+    >>> predict(np.eye(3)[None], np.eye(3)[0], np.ones(3), lam=9.0)
+    array([1.])
+    """
     weights = attention(X, k, lam, gate=gate, threshold=threshold)
     return np.sum(weights * (X @ v), axis=-1)
 
@@ -42,7 +50,11 @@ def predict(
 def empirical_risk(
     X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float, **options: Any
 ) -> float:
-    """Mean squared error of the predictor on a sample; options as for predict."""
+    """Mean squared error of the predictor on a sample; options as for predict.
+
+    >>> empirical_risk(np.eye(3)[None], np.array([3.0]), np.eye(3)[0], np.ones(3), lam=9.0)
+    4.0
+    """
     return float(np.mean((y - predict(X, k, v, lam, **options)) ** 2))
 
 

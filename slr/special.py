@@ -30,6 +30,7 @@ def _erf_when_compiled(x: Any) -> Any:
 
 @register_jitable
 def erf_prime(x: Any) -> Any:
+    """The derivative of erf."""
     return TWO_OVER_SQRT_PI * np.exp(-x * x)
 
 
@@ -54,10 +55,3 @@ def zeta(mean: Any, *, scale: Any) -> Any:
     """E[erf(mean + scale Z)^2], Z ~ N(0, 1)."""
     a = mean / np.sqrt(1 + 2 * scale * scale)
     return scipy.special.erf(a) ** 2 + erf_variance(a, scale)
-
-
-def zeta_prime(mean: Any, *, scale: Any) -> Any:
-    """The derivative of zeta in its mean."""
-    a = mean / np.sqrt(1 + 2 * scale * scale)
-    inner = scipy.special.erf(a / np.sqrt(1 + 4 * scale * scale))
-    return 2 / np.sqrt(1 + 2 * scale * scale) * inner * erf_prime(a)

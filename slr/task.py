@@ -16,7 +16,11 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Task:
-    """Dimension d, length L, spread gamma of the informative token, noise_std of the label."""
+    """Dimension d, length L, spread gamma of the informative token, noise_std of the label.
+
+    >>> Task(d=400, L=10, gamma=0.7).signal
+    14.142135623730951
+    """
 
     d: int
     L: int
@@ -43,7 +47,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Truth:
-    """The directions to be found: k_star marks the informative token, v_star reads it."""
+    """The directions to be found: k_star marks the informative token, v_star reads it.
+
+    Both must be unit vectors of R^d, orthogonal to each other.
+
+    >>> Truth(k_star=np.array([1.0, 0.0]), v_star=np.array([0.0, 1.0])).v_star
+    array([0., 1.])
+    """
 
     k_star: FloatArray
     v_star: FloatArray
@@ -55,7 +65,11 @@ class Truth:
 
 
 def sample_truth(task: Task, rng: np.random.Generator) -> Truth:
-    """Two orthonormal directions, uniformly at random."""
+    """Two orthonormal directions, uniformly at random.
+
+    >>> sample_truth(task, rng).k_star.shape
+    (400,)
+    """
     frame, _ = np.linalg.qr(rng.standard_normal((task.d, 2)))
     return Truth(frame[:, 0].copy(), frame[:, 1].copy())
 
@@ -67,7 +81,12 @@ class Batch(NamedTuple):
 
 
 def sample_batch(task: Task, truth: Truth, n: int, rng: np.random.Generator) -> Batch:
-    """Draw n sequences with their labels and the location of their informative token."""
+    """n sequences with their labels and the location of their informative token.
+
+    >>> X, y, location = sample_batch(task, sample_truth(task, rng), 5, rng)
+    >>> X.shape, y.shape
+    ((5, 10, 400), (5,))
+    """
     X = rng.standard_normal((n, task.L, task.d))
     location = rng.integers(task.L, size=n)
     rows = np.arange(n)

@@ -25,7 +25,11 @@ MAX_TOKENS = 2_000_000  # drawn at a time
 
 @dataclass(frozen=True)
 class Estimate:
-    """A Monte-Carlo mean with its standard error."""
+    """A Monte-Carlo mean with its standard error.
+
+    >>> Estimate.of([np.array([1.0, 3.0])])
+    Estimate(value=2.0, stderr=1.0)
+    """
 
     value: float
     stderr: float
@@ -54,6 +58,9 @@ def bayes_excess_risk(
 
     |X|^2 needs one chi-square per token, so the cost does not depend on d. With several informative
     tokens Y is the mean of their values.
+
+    >>> bayes_excess_risk(task, 1000, rng).value < oracle_excess_risk(task, best_oracle_lam(task))
+    np.True_
     """
     sizes = chunk_sizes(task, n_samples, n_informative)
     return Estimate.of([_bayes_losses(task, size, rng, n_informative) for size in sizes])
@@ -135,12 +142,20 @@ def bayes_predict(task: Task, truth: Truth, X: FloatArray) -> FloatArray:
 
 
 def oracle_excess_risk(task: Task, lam: Any) -> Any:
-    """Excess risk of the erf predictor at k = k*, v = v*."""
+    """Excess risk of the erf predictor at k = k*, v = v*.
+
+    >>> f"{oracle_excess_risk(task, lam=0.1):.4f}"
+    '0.1135'
+    """
     return excess_risk(task, ALIGNED, lam)
 
 
 def best_oracle_lam(task: Task) -> float:
-    """The lam at which the oracle's excess risk is smallest."""
+    """The lam at which the oracle's excess risk is smallest.
+
+    >>> f"{best_oracle_lam(task):.4f}"
+    '0.0635'
+    """
     # The best lam lies between 1/sqrt(d) and 1/sqrt(L); search a wide bracket on a log scale.
     low, high = -math.log(task.d) - 5.0, 5.0
     grid = np.linspace(low, high, 200)
@@ -155,11 +170,19 @@ def best_oracle_lam(task: Task) -> float:
 
 
 def linear_excess_risk(task: Task) -> float:
-    """Excess risk of the best linear predictor on the L d inputs."""
+    """Excess risk of the best linear predictor on the L d inputs.
+
+    >>> f"{linear_excess_risk(task):.4f}"
+    '0.4647'
+    """
     g2 = task.gamma**2
     return g2 - g2**2 / (task.L + g2 - 1)
 
 
 def zero_excess_risk(task: Task) -> float:
-    """Excess risk of the predictor that says 0."""
+    """Excess risk of the predictor that says 0.
+
+    >>> f"{zero_excess_risk(task):.4f}"
+    '0.4900'
+    """
     return task.gamma**2

@@ -111,7 +111,7 @@ def test_it_is_a_scikit_learn_estimator() -> None:
         ({"lam": 0.0}, np.zeros((4, 2, 3)), np.zeros(4), "lam must be positive"),
         ({"n_starts": 0}, np.zeros((4, 2, 3)), np.zeros(4), "n_starts"),
         ({}, np.zeros((4, 3)), np.zeros(4), r"shape \(n, L, d\)"),
-        ({}, np.zeros((4, 2, 3)), np.zeros(5), "one entry a sequence"),
+        ({}, np.zeros((4, 2, 3)), np.zeros(5), "one entry per sequence"),
         ({}, np.full((4, 2, 3), np.nan), np.zeros(4), "X must be finite"),
         ({}, np.zeros((4, 2, 3)), np.full(4, np.inf), "y must be finite"),
     ],

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from slr import (
     ALIGNED,
     EXPERIMENTS,
+    Experiment,
     Overlaps,
     Task,
     Trajectory,
@@ -30,7 +31,8 @@ from slr import (
     sample_truth,
     zero_excess_risk,
 )
-from slr.dynamics import descent, steps
+from slr.dynamics import steps
+from slr.dynamics.descent import descend
 from slr.dynamics.portrait import flow_jacobian
 from slr.figures import plot_experiment
 from slr.task import Truth
@@ -79,7 +81,7 @@ def test_vectors_in_r_400_end_swapped_as_often() -> None:
         k[run, :4], v[run, :4] = steps.embedding(Overlaps(*(float(x[run]) for x in start)))
     truth = Truth(np.eye(400)[0], np.eye(400)[1])
     options = changes | {"lam": experiment.lam, "log_every": experiment.log_every}
-    direct = descent.pgd(experiment.task, truth, k, v, **options)
+    direct = descend(experiment.task, truth, k, v, **options)
     assert (direct.aligned(0.9) == reduced.aligned(0.9)).all()
     assert 0 < reduced.aligned(0.9).sum() < experiment.runs
 
@@ -237,8 +239,14 @@ def test_the_fixed_points_on_the_manifold_are_those_of_theorem_5(lam: float) -> 
 def test_every_experiment_is_drawn_in_four_panels(name: str, bands: bool) -> None:
     experiment = EXPERIMENTS[name]
     short = replace(experiment, runs=4, n_steps=10 * experiment.log_every)
-    figure = plot_experiment(name, run_experiment(short), bands=bands)
+    trajectory = run_experiment(short)
+    figure = plot_experiment(name, trajectory, bands=bands)
     assert isinstance(figure, Figure)
+    ok = ~trajectory.diverged
+    drawn = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines]
+    risks = trajectory.excess_risk[ok]
+    for risk in [np.median(risks, axis=0)] if bands and ok.any() else risks:
+        assert risk.tolist() in drawn
     assert figure.axes[0].get_xlabel() == "step"
     assert len(figure.axes) == 4
 
@@ -249,7 +257,18 @@ def test_a_seed_decides_everything() -> None:
     other = run_experiment(replace(short, seed=1))
     assert (one.final.kappa == same.final.kappa).all()
     assert (one.final.kappa != other.final.kappa).all()
-    with pytest.raises(ValueError, match="runs must be"):
-        replace(short, runs=0)
-    with pytest.raises(ValueError, match="seed"):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
         replace(short, seed=-1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"runs": 0}, {"runs": 2.5}, {"n_steps": -1}, {"lam": math.nan}, {"step_size": math.inf},
+     {"start": "north"}, {"optimiser": "adam"}, {"d": 1}, {"gamma": 0.0}],
+    ids=str,
+)  # fmt: skip
+def test_an_experiment_that_cannot_be_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
+        Experiment(**change)
+    with pytest.raises(ValueError, match="sgd needs d of at least 6"):
+        Experiment(optimiser="sgd", d=5)

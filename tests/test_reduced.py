@@ -1,5 +1,6 @@
 """Training on five overlaps is training in R^d: exactly for PGD, in law for SGD."""
 
+import functools
 import math
 from typing import Any
 
@@ -18,7 +19,8 @@ from slr import (
     start_on_manifold,
     start_on_sphere,
 )
-from slr.dynamics import descent, steps
+from slr.dynamics import steps
+from slr.dynamics.descent import descend
 from slr.overlaps import check_gram, gram_matrix
 from slr.task import Truth
 
@@ -49,7 +51,7 @@ def test_reduced_pgd_equals_pgd_on_vectors(
     k, v = random_units(4, task.d, rng), random_units(4, task.d, rng)
     options: dict[str, Any] = {"lam": lam, "lam_decay": lam_decay, "step_size": step_size}
     options |= {"n_steps": n_steps, "log_every": 500}
-    direct = descent.pgd(task, truth, k, v, **options)
+    direct = descend(task, truth, k, v, **options)
     reduced = pgd(task, Overlaps.of(k, v, truth), **options)
     assert_array_equal(direct.step, reduced.step)
     for one, other in zip(direct.overlaps, reduced.overlaps, strict=True):
@@ -74,6 +76,7 @@ SGD_RUNS = 4000
 SGD_START = Overlaps(0.3, 0.2, -0.25, 0.35, 0.1)
 
 
+@functools.cache
 def sgd_logs(task: Task, lam: float, batch_size: int) -> tuple[Any, Any]:
     """The overlaps of many runs of both algorithms at three times, shape (5, runs, 3)."""
     options: dict[str, Any] = {"lam": lam, "lam_decay": 1e-2, "step_size": 0.1}
@@ -81,7 +84,7 @@ def sgd_logs(task: Task, lam: float, batch_size: int) -> tuple[Any, Any]:
     truth = Truth(np.eye(task.d)[0], np.eye(task.d)[1])
     k, v = start_vectors(SGD_START, task.d)
     stacked = np.tile(k, (SGD_RUNS, 1)), np.tile(v, (SGD_RUNS, 1))
-    direct = descent.sgd(task, truth, *stacked, **options, rng=np.random.default_rng(1))
+    direct = descend(task, truth, *stacked, **options, rng=np.random.default_rng(1))
     start = Overlaps(*(np.full(SGD_RUNS, x) for x in SGD_START))
     reduced = sgd(task, start, **options, rng=np.random.default_rng(2))
     return np.array(direct.overlaps)[:, :, 1:], np.array(reduced.overlaps)[:, :, 1:]
@@ -269,7 +272,7 @@ GOOD: dict[str, Any] = {"lam": 0.1, "step_size": 1e-3, "n_steps": 10, "log_every
         ({"log_every": 0}, "log_every must be"),
         ({"lam": -0.1}, "lam must be"),
         ({"lam": math.nan}, "lam must be"),
-        ({"lam": np.array([0.1, 0.2])}, "lam must be a number or one a run"),
+        ({"lam": np.array([0.1, 0.2])}, "lam must be a number or one per run"),
         ({"lam_decay": -1.0}, "lam_decay must be"),
         ({"step_size": math.inf}, "step_size must be"),
     ],

@@ -351,7 +351,7 @@ def test_a_worker_with_other_code_is_refused() -> None:
         ({"lam": [0.1, 0.1]}, "lam lists 0.1 twice"),
         ({"lam": [-1.0]}, "lam must be at least 0"),
         ({"lam": "a lot"}, "lam must be a number, not 'a lot'"),
-        ({"lam": "1:2"}, "is no range"),
+        ({"lam": "1:2"}, "is not a range"),
         ({"lam": "0:1:3:log"}, "must be positive"),
         ({"d": 2.5}, "d must be a whole number, not 2.5"),
         ({"d": [400, 1]}, "d must be an integer of at least 2"),

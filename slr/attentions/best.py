@@ -26,7 +26,7 @@ TUNING_TOKENS = 50_000  # drawn to find lam and threshold: errors there are of s
 
 @dataclass(frozen=True)
 class BestAttention:
-    """What the search found, and its excess risk on samples that the search has not seen."""
+    """The best setting of a gate, and its excess risk on samples that the search has not seen."""
 
     excess_risk: Estimate
     mass: float  # mean share of |a| on the informative tokens
@@ -45,7 +45,7 @@ def best_attention(
     scale: float | None = None,
     n_informative: int = 1,
 ) -> BestAttention:
-    """The best lam, scale (and threshold, else 0), and their excess risk by simulation.
+    """The best lam, scale (and threshold, else 0) of a gate, and their excess risk by simulation.
 
     With ``scale`` 1 the length of v is that of the paper's predictor, and not searched.
     """

@@ -88,12 +88,12 @@ def squared_errors(estimates: FloatArray, contexts: Contexts) -> FloatArray:
 def best_beta(contexts: Contexts, grid: FloatArray) -> float:
     """The sharpness of softmax attention with the smallest error on these contexts."""
     estimates = (softmax_attention(contexts, beta) for beta in grid)
-    errors = [squared_errors(one, contexts).mean() for one in estimates]
+    errors = [squared_errors(estimate, contexts).mean() for estimate in estimates]
     return float(grid[int(np.argmin(errors))])
 
 
 class Slope(NamedTuple):
-    """Of log error against log L, with a 95% bootstrap interval."""
+    """Slope of log error against log L, with a 95% bootstrap interval."""
 
     value: float
     low: float

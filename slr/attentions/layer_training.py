@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayerTraining:
-    """Everything that a run depends on, but its number.
+    """Everything that a run depends on besides its number.
 
     Y is the mean of the values X_l.v* of ``n_informative`` tokens, plus noise: with one, the
     single-location task.
@@ -77,7 +77,7 @@ class LayerRuns:
     swap_cosine: FloatArray  # of K^T Q x_cls with v*: runs at the swapped point look along v*
 
     def to_frame(self) -> pd.DataFrame:
-        """A tidy table, one row a run and logged step."""
+        """A tidy table, one row per run and logged step."""
         import pandas as pd
 
         runs, n_logged = self.excess_risk.shape
@@ -142,7 +142,7 @@ def sample_sequences(
     """n sequences of each run, from its own generator."""
     task = training.task
     X = _normal((n, task.L, task.d), generators)
-    order = torch.stack([torch.rand((n, task.L), generator=one) for one in generators])
+    order = torch.stack([torch.rand((n, task.L), generator=each) for each in generators])
     informative = order.argsort(dim=2)[:, :, : training.n_informative]
     index = informative[..., None].expand(-1, -1, -1, task.d)
     means = task.signal * stars.k[:, None, None]
@@ -158,19 +158,19 @@ def measure(
     """Excess risk, mass and the three cosines, shape (5, runs)."""
     architecture = training.architecture
     with torch.no_grad():
-        found = read(architecture, parameters, test.X)
-        losses = (found.prediction - test.signal) ** 2
+        reading = read(architecture, parameters, test.X)
+        losses = (reading.prediction - test.signal) ** 2
         expected = training.task.gamma**2 / training.n_informative
         risk = _mean_given_mean(losses, test.signal**2, expected)
-    if found.weights is None or found.context is None:
+    if reading.weights is None or reading.context is None:
         return torch.stack([risk, *[torch.full_like(risk, torch.nan)] * 4])
-    total = found.weights.abs().sum(dim=3, keepdim=True)
-    share = torch.where(total > 0, found.weights.abs() / total, 0)  # a relu may look at nothing
+    total = reading.weights.abs().sum(dim=3, keepdim=True)
+    share = torch.where(total > 0, reading.weights.abs() / total, 0)  # a relu may look at nothing
     index = test.informative[:, :, None].expand(-1, -1, architecture.heads, -1)
     mass = share.gather(3, index).sum(dim=3).mean(dim=1)  # (runs, heads)
     best = mass.argmax(dim=1)
     rows = torch.arange(len(best))
-    context = found.context.requires_grad_(True)
+    context = reading.context.requires_grad_(True)
     prediction = predict_from_context(architecture, parameters, context)
     (slopes,) = torch.autograd.grad(prediction.sum(), context)
     with torch.no_grad():
@@ -181,7 +181,7 @@ def measure(
 
 
 def _mean_given_mean(x: Tensor, control: Tensor, expected: float) -> Tensor:
-    """The mean of x along the last axis, with what the control's known mean tells about it."""
+    """The mean of x along the last axis, with a control variate whose mean is known."""
     centred = control - control.mean(dim=1, keepdim=True)
     slope = (x * centred).sum(dim=1) / (centred**2).sum(dim=1)
     return x.mean(dim=1) + slope * (expected - control.mean(dim=1))

@@ -1,4 +1,4 @@
-"""Attention that learns to estimate conditional means (slr/attentions/conditional_mean.py) at one length.
+"""Attention that learns at one length to estimate the conditional means of conditional_mean.py.
 
 Softmax attention learns its metric A, kernel attention its precision and ridge (as logarithms), by
 Adam on fresh contexts.

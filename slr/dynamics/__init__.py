@@ -1,0 +1,1 @@
+"""Training on five overlaps: steps, runs, their outcomes, and how they scale with d."""

@@ -1,8 +1,8 @@
 """Compilation with a disk cache that notices every change.
 
-numba's own cache looks at the file of a function only: after a change in slr/erf_risk.py it would go
-on using the compiled loops of slr/dynamics/reduced.py, and with them the old risk, without a word. Here
-the cache lies in a folder named after the source of the whole package.
+numba's own cache looks at the file of a function only: after a change in slr/erf_risk.py it would
+go on using the compiled loops of slr/dynamics/reduced.py, and with them the old risk, without a
+word. Here the cache lies in a folder named after the source of the whole package.
 """
 
 import hashlib

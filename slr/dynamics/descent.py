@@ -12,7 +12,7 @@ from slr.predictor import activate, gate_pullback
 from slr.task import FloatArray, Task, Truth, sample_batch
 
 
-def pgd(
+def descend(
     task: Task,
     truth: Truth,
     k: FloatArray,
@@ -23,45 +23,33 @@ def pgd(
     step_size: float,
     n_steps: int,
     log_every: int,
+    batch_size: int | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Trajectory:
-    """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d)."""
-    log = [Overlaps.of(k, v, truth)]
+    """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d).
+
+    With ``batch_size`` and ``rng`` the squared error of a fresh batch, one per run, is in the place
+    of the risk.
+    """
+    if (batch_size is None) != (rng is None):
+        raise ValueError("descent on batches needs both a batch_size and an rng")
     steps = logged_steps(n_steps, log_every)
+    log = [Overlaps.of(k, v, truth)]
     for t in range(n_steps):
-        gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_at(t, lam, lam_decay))
+        lam_t = lam_at(t, lam, lam_decay)
+        if batch_size is None or rng is None:
+            gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_t)
+        else:
+            X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
+            X, y = X.reshape(len(k), batch_size, task.L, task.d), y.reshape(len(k), batch_size)
+            gradient_k, gradient_v = batch_gradients(X, y, k, v, lam_t)
         k = projected_step(k, gradient_k, step_size)
         v = projected_step(v, gradient_v, step_size)
         if t + 1 in steps:
             log.append(Overlaps.of(k, v, truth))
-    return _trajectory(task, steps, log, lam, lam_decay)
-
-
-def sgd(
-    task: Task,
-    truth: Truth,
-    k: FloatArray,
-    v: FloatArray,
-    *,
-    lam: float,
-    lam_decay: float = 0.0,
-    step_size: float,
-    n_steps: int,
-    log_every: int,
-    batch_size: int,
-    rng: np.random.Generator,
-) -> Trajectory:
-    """The same with the squared error on a fresh batch, for each run its own, for the risk."""
-    log = [Overlaps.of(k, v, truth)]
-    steps = logged_steps(n_steps, log_every)
-    for t in range(n_steps):
-        X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
-        X, y = X.reshape(len(k), batch_size, task.L, task.d), y.reshape(len(k), batch_size)
-        gradient_k, gradient_v = batch_gradients(X, y, k, v, lam_at(t, lam, lam_decay))
-        k = projected_step(k, gradient_k, step_size)
-        v = projected_step(v, gradient_v, step_size)
-        if t + 1 in steps:
-            log.append(Overlaps.of(k, v, truth))
-    return _trajectory(task, steps, log, lam, lam_decay)
+    logged = Overlaps(*(np.array(values).T for values in zip(*log, strict=True)))
+    lams = np.broadcast_to(lam_at(steps, lam, lam_decay), logged.kappa.shape)
+    return Trajectory(task, steps, lams, logged, ~np.isfinite(logged.rho[:, -1]))
 
 
 def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> FloatArray:
@@ -93,11 +81,3 @@ def batch_gradients(
     gradient_k = np.einsum("rn,rnl,rnld->rd", error, slopes, X)
     gradient_v = np.einsum("rn,rnl,rnld->rd", error, weights, X)
     return gradient_k, gradient_v
-
-
-def _trajectory(
-    task: Task, steps: np.ndarray, log: list[Overlaps], lam: float, lam_decay: float
-) -> Trajectory:
-    logged = Overlaps(*(np.array(values).T for values in zip(*log, strict=True)))
-    lams = np.broadcast_to(lam_at(steps, lam, lam_decay), logged.kappa.shape)
-    return Trajectory(task, steps, lams, logged, ~np.isfinite(logged.rho[:, -1]))

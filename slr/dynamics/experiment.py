@@ -19,6 +19,9 @@ class Experiment:
 
     The random numbers of a sweep grow from the names and values of all fields: a new field, or
     another name, changes every table.
+
+    >>> Experiment(d=80, optimiser="sgd", runs=3).task
+    Task(d=80, L=10, gamma=0.7071067811865476, noise_std=0.0)
     """
 
     d: int = 400
@@ -47,6 +50,10 @@ class Experiment:
             value = getattr(self, name)
             if value != int(value) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
+        if self.start not in ("sphere", "manifold"):
+            raise ValueError(f"start must be sphere or manifold, not {self.start!r}")
+        if self.optimiser not in ("pgd", "sgd"):
+            raise ValueError(f"optimiser must be pgd or sgd, not {self.optimiser!r}")
         if self.optimiser == "sgd" and self.d < MIN_D_SGD:
             raise ValueError(f"sgd needs d of at least {MIN_D_SGD}, not {self.d}")
 
@@ -86,6 +93,9 @@ def run_experiment(
     """Train all runs of an experiment; run i has random numbers of its own.
 
     ``rng`` is by default made from the experiment's seed.
+
+    >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
+    np.True_
     """
     rng = np.random.default_rng(experiment.seed) if rng is None else rng
     start_rng, noise_rng = rng.spawn(2)

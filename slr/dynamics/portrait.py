@@ -1,7 +1,7 @@
 """The gradient flow on the invariant manifold: its vector field and its fixed points.
 
 notation: d kappa/dt = -(1 - kappa^2) R_kappa,  d nu/dt = -(1 - nu^2) R_nu   (Theorem 5)
-On M the risk has R_kappa = h g^2 (g1 - 2 nu f1) and R_nu = -2 g^2 f (gate moments of slr/erf_risk.py).
+On M the risk has R_kappa = h g^2 (g1 - 2 nu f1) and R_nu = -2 g^2 f (slr/erf_risk.py).
 """
 
 from dataclasses import dataclass
@@ -19,18 +19,29 @@ NEWTON_STEPS = 100
 
 @dataclass(frozen=True)
 class FixedPoint:
+    """A point of the manifold where the flow stands still.
+
+    >>> fixed_points(task, lam=0.1)[-1]
+    FixedPoint(kappa=1.0, nu=1.0, kind='minimum')
+    """
+
     kappa: float
     nu: float
     kind: Kind  # of the risk on the manifold: the flow goes downhill
 
 
 def flow(task: Task, kappa: Any, nu: Any, lam: float) -> tuple[FloatArray, FloatArray]:
-    """The velocity (d kappa/dt, d nu/dt) on M, for arrays of any common shape."""
+    """The velocity (d kappa/dt, d nu/dt) on M, for arrays of any common shape.
+
+    >>> [round(float(x), 3) for x in flow(task, kappa=0.5, nu=0.5, lam=0.1)]
+    [-0.125, 0.5]
+    """
     r_kappa, r_nu = _gradient(task, kappa, nu, lam)
     return -(1 - kappa**2) * r_kappa, -(1 - nu**2) * r_nu
 
 
 def flow_jacobian(task: Task, kappa: float, nu: float, lam: float) -> FloatArray:
+    """The derivative of the velocity in (kappa, nu), shape (2, 2)."""
     h, g2 = task.signal, task.gamma**2
     gate = gate_moments(h * kappa, task.gamma, lam)
     r_kappa, r_nu = _gradient(task, kappa, nu, lam)
@@ -60,17 +71,20 @@ def fixed_points(task: Task, lam: float, *, grid: int = 15) -> list[FixedPoint]:
 
     Convergence is judged by the length of the Newton step, not by the velocity: for large lam the
     velocity is nearly 0 on whole plateaus, where nothing stands still.
+
+    >>> [point.kind for point in fixed_points(task, lam=0.1)]
+    ['minimum', 'maximum', 'saddle', 'maximum', 'minimum']
     """
     if grid < 2:
         raise ValueError(f"grid must be at least 2, not {grid}")
     starts = np.linspace(-1, 1, grid)
-    found: list[FloatArray] = []
+    roots: list[FloatArray] = []
     for start in [np.array([x, y]) for x in starts for y in starts]:
         point = _newton(task, start, lam)
-        if point is not None and not any(np.abs(point - other).max() < 1e-6 for other in found):
-            found.append(point)
+        if point is not None and not any(np.abs(point - other).max() < 1e-6 for other in roots):
+            roots.append(point)
     points = []
-    for kappa, nu in sorted(map(tuple, found)):
+    for kappa, nu in sorted(map(tuple, roots)):
         eigenvalues = np.linalg.eigvals(flow_jacobian(task, kappa, nu, lam)).real
         if (eigenvalues != 0).all():
             points.append(FixedPoint(float(kappa), float(nu), _kind(eigenvalues)))

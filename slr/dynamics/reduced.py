@@ -44,7 +44,10 @@ def pgd(
 ) -> Trajectory:
     """Projected gradient descent on the risk, from overlaps of shape (runs,).
 
-    ``lam``, ``lam_decay`` and ``step_size`` are numbers, or arrays with one entry a run.
+    ``lam``, ``lam_decay`` and ``step_size`` are numbers, or arrays with one entry per run.
+
+    >>> pgd(task, start, lam=0.1, step_size=4e-3, n_steps=100, log_every=50).step
+    array([  0,  50, 100])
     """
     states, settings = _prepare(task, start, lam, lam_decay, step_size)
     vectors = np.array([embedding(Overlaps(*state)) for state in states])
@@ -74,11 +77,15 @@ def sgd(
 ) -> Trajectory:
     """Stochastic gradient descent with fresh batches, from overlaps of shape (runs,).
 
-    ``rng`` is one generator, from which each run gets a child of its own, or a list of one a run.
+    ``rng`` is one generator, from which each run gets a child of its own, or a list of one per run.
+
+    >>> options = {"lam": 0.1, "step_size": 1e-3, "n_steps": 10, "log_every": 10}
+    >>> sgd(task, start, **options, batch_size=5, rng=rng).runs
+    30
     """
     if task.d < MIN_D_SGD:
         raise ValueError(
-            f"the reduced SGD needs d >= {MIN_D_SGD}; use slr.dynamics.descent for d={task.d}"
+            f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for d={task.d}"
         )
     if batch_size != int(batch_size) or batch_size < 1:
         raise ValueError(f"batch_size must be an integer of at least 1, not {batch_size}")
@@ -119,7 +126,7 @@ def _prepare(
             raise ValueError(f"{name} must be at least 0 and finite, not {value}")
         if np.ndim(value) > 1 or (np.ndim(value) == 1 and len(value) != len(states)):
             raise ValueError(
-                f"{name} must be a number or one a run, not of shape {np.shape(value)}"
+                f"{name} must be a number or one per run, not of shape {np.shape(value)}"
             )
         settings[:, column] = value
     return states, settings
@@ -153,7 +160,7 @@ def _trajectory(task: Task, steps: Any, log: FloatArray, settings: FloatArray) -
 
 
 def _is_unstable(task: Task, states: FloatArray, lam: FloatArray, step_size: FloatArray) -> Any:
-    """Would more steps of this size on the risk raise it? One answer a run."""
+    """Would more steps of this size on the risk raise it? One answer per run."""
     vectors = np.array([embedding(Overlaps(*state)) for state in states])
     settings = np.stack([lam, np.zeros(len(states)), step_size], axis=1)
     log = np.empty((len(states), PROBE_STEPS + 1, 5))

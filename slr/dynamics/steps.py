@@ -62,7 +62,7 @@ def embedding(overlaps: Overlaps) -> Any:
 
 @compiled()
 def overlaps_of(k: Any, v: Any) -> Overlaps:
-    """Of k and v as the embedding gives them."""
+    """Overlaps of k and v as the embedding gives them."""
     return Overlaps(k[0], v[1], v[0], k[1], k[0] * v[0] + k[1] * v[1] + k[2] * v[2] + k[3] * v[3])
 
 
@@ -94,6 +94,7 @@ def moved(x: Any, gradient: Any, step_size: float) -> Any:
 
 @compiled()
 def dot(x: Any, y: Any) -> Any:
+    """The inner product of tuples of four."""
     return x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3]
 
 

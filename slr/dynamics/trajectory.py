@@ -21,10 +21,13 @@ ALIGNMENT = 0.95  # above it a direction counts as found: at 0.99 runs are still
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Row 0 is the start, and all entries of one row belong to the same instant.
+    """Training runs at logged steps: row 0 is the start, and a row belongs to one instant.
 
     The risk of a row is that of its overlaps at its own lam. A run that diverged (see
     slr/dynamics/reduced.py) keeps its last finite state, and is marked as such.
+
+    >>> trajectory.excess_risk.shape
+    (30, 101)
     """
 
     task: Task

@@ -34,7 +34,11 @@ LARGEST_BATCH = 10_000
 
 @dataclass(frozen=True)
 class Swept:
-    """The table of a sweep, in the order of the cells, and what it took this time."""
+    """The table of a sweep, in the order of the cells, and what it took this time.
+
+    >>> sweep(train_cell, cell_grid({"runs": 1, "n_steps": 10}), folder, jobs=1).table["runs"][0]
+    np.int64(1)
+    """
 
     table: Any  # pandas DataFrame: cell, the settings, what was computed
     computed: int  # cells; the others were there
@@ -44,7 +48,7 @@ class Swept:
 def sweep(
     compute: Compute,
     grid: Grid,
-    folder: Path,
+    folder: str | Path,
     *,
     jobs: int | None = None,
     cluster: str | None = None,
@@ -60,6 +64,9 @@ def sweep(
     scheduler instead, where ``jobs`` is the number of cores to keep busy if more than there are
     now. ``version`` is what else the rows depend on. A folder begun with another grid or version is
     refused, or with ``overwrite`` started again.
+
+    >>> sweep(train_cell, cell_grid({"lam": [0.1, 0.2], "n_steps": 10}), folder, jobs=1).computed
+    2
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
@@ -90,7 +97,7 @@ def run_batch(
 ) -> tuple[dict[str, list[Any]], float]:
     """What a worker does: the rows of some cells, as columns, and the seconds they took."""
     if parent and parent != os.getpid():
-        _end_with(parent)
+        end_with(parent)
     if source != SOURCE:
         raise ValueError("a worker has another version of slr than the sweep: install the same")
     start = time.perf_counter()
@@ -99,7 +106,7 @@ def run_batch(
 
 
 @functools.cache
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Let this process end when the sweep that started it is gone, even if it was killed."""
 
     def watch() -> None:
@@ -113,7 +120,7 @@ def _end_with(parent: int) -> None:
 class Batches:
     """Cells in batches that take about as long as is worth sending, learnt on the way.
 
-    Towards the end they get smaller, so that no worker is left alone with a large one.
+    Towards the end they get smaller, so that no worker is left alone with a large batch.
     """
 
     def __init__(self, numbers: np.ndarray[Any, Any], workers: int) -> None:

@@ -16,7 +16,11 @@ Value = Any  # int, float or str, all of one kind in an axis
 
 @dataclass(frozen=True)
 class Grid:
-    """Axes in order, each a name and its values."""
+    """Axes in order, each a name and its values.
+
+    >>> Grid({"x": (1, 2), "y": (3, 4)}).cell(2)
+    {'x': 2, 'y': 3}
+    """
 
     axes: Mapping[str, tuple[Value, ...]]
 
@@ -53,7 +57,7 @@ class Grid:
         }
 
     def columns(self, numbers: Iterable[int] | np.ndarray[Any, Any]) -> dict[str, Any]:
-        """The settings of many cells, one array an axis."""
+        """The settings of many cells, one array per axis."""
         places = np.unravel_index(np.asarray(numbers), self.shape)
         return {
             name: np.array(values)[place]
@@ -62,14 +66,18 @@ class Grid:
 
 
 def expand_range(text: str) -> list[float]:
-    """first:last:count or first:last:count:log, as count numbers with both ends among them."""
+    """The numbers of a range first:last:count or first:last:count:log, both ends among them.
+
+    >>> expand_range("0.01:1:3:log")
+    [0.01, 0.1, 1.0]
+    """
     try:
         first, last, count, *scale = text.split(":")
         ends, n = (float(first), float(last)), int(count)
     except ValueError:
-        raise ValueError(f"{text!r} is no range; write first:last:count, or ...:log") from None
+        raise ValueError(f"{text!r} is not a range; write first:last:count, or ...:log") from None
     if scale not in ([], ["log"]) or n < 1 or not all(map(math.isfinite, ends)):
-        raise ValueError(f"{text!r} is no range; write first:last:count, or ...:log")
+        raise ValueError(f"{text!r} is not a range; write first:last:count, or ...:log")
     if scale and min(ends) <= 0:
         raise ValueError(f"{text!r}: a range on a log scale must be positive")
     values = (np.geomspace if scale else np.linspace)(*ends, n)
