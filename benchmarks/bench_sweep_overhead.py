@@ -9,7 +9,6 @@
 """
 
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -23,9 +22,7 @@ from slr.sweep.cells import cell_grid, train_cell
 from slr.sweep.engine import Swept, sweep
 from slr.sweep.grid import Grid
 from slr.sweep.rows import CELL, open_rows
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
-from sweep_study import DEFAULT
+from studies.theory.sweep import DEFAULT
 
 SECONDS, CELLS, TARGET = 0.1, 200, 5
 

@@ -76,9 +76,7 @@ def _distance(one: Any, other: Any) -> str:
 
 def _compare_claims(before: Any, after: Any) -> str:
     """Claims by what they say: a field may have another name."""
-    measured = [
-        {(c["claim"], c["measured"], c["passed"]) for c in each} for each in (before, after)
-    ]
+    said = [{(c["claim"], c["measured"], c["passed"]) for c in each} for each in (before, after)]
     other = sorted(claim for claim, *_ in said[0] ^ said[1])
     return "equal" if not other else f"changed: {'; '.join(dict.fromkeys(other))}"
 

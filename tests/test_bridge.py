@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from planted import planted_model
+from probing.bridge import QUANTITIES, order_of_learning, start_and_end, theory_curves
+from probing.bridge_figures import plot_causal, plot_learning
 from safetensors.torch import save_file
 from scipy.special import erf
 
-from probing.bridge import QUANTITIES, order_of_learning, start_and_end, theory_curves
-from probing.bridge_figures import plot_causal, plot_learning
 from probing.circuits.idealised import idealised_table
 from probing.circuits.learning import first_above, learning_curve, snapshots
 from probing.models.pretrained import untrained_like

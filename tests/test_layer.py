@@ -25,8 +25,8 @@ from slr.attentions.layer_training import (
     sample_sequences,
     train_layers,
 )
-from slr.layer_figures import plot_layer
 from slr.predictor import Gate
+from studies.theory.layer import plot_layer
 
 TASK = Task(d=12, L=4, gamma=0.7, noise_std=0.1)
 SMALL = Architecture(width=8, hidden=10)

@@ -14,11 +14,11 @@ import pytest
 import sparsity
 import torch
 from matplotlib.figure import Figure
+from probing.figures import PUBLISHED, SERIES, ShadedSentence, plot_figure1
 from sklearn.linear_model import LogisticRegression
 from transformers import GPT2Config, GPT2Model
 
 from data_gen import build_dataset, build_tokenizer
-from probing.figures import PUBLISHED, SERIES, ShadedSentence, plot_figure1
 from probing.models import pretrained
 from probing.models.presets import build_model
 from probing.models.pretrained import ModelError, load_model, untrained_like

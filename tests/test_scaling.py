@@ -1,13 +1,9 @@
-"""How training scales with d, and the script that shows it."""
+"""How training scales with d."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-import run_slr
 
 from slr import EXPERIMENTS, Task, run_experiment
 from slr.dynamics.scaling import (
@@ -55,48 +51,3 @@ def test_the_flow_takes_as_long_as_pgd_with_small_steps() -> None:
         # The log of the run is coarse (0.1% of its length), and its steps are not small.
         assert times[run] == pytest.approx(flow, rel=0.02) or times[run] == flow == math.inf
     assert np.isfinite(times).any()
-
-
-@pytest.mark.parametrize("name", run_slr.STUDIES)
-def test_run_slr_writes_tables_settings_and_figures(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_slr.main(run_slr.Config(name=name, output=tmp_path, smoke=True))
-    folder = tmp_path / name
-    assert f"{name}: written to {folder}" in capsys.readouterr().out
-    assert json.loads((folder / "config.json").read_text())["seed"] == 0
-    assert (folder / f"{name}.png").stat().st_size > 5000
-    assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-    (table, *_) = folder.glob("*.parquet")
-    assert len(pd.read_parquet(table)) > 0
-
-
-def test_run_slr_keeps_what_was_made_alike_and_refuses_to_replace_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = run_slr.Config(name="portrait", output=tmp_path, smoke=True)
-    run_slr.main(config)
-    run_slr.main(config)
-    assert "unchanged" in capsys.readouterr().out
-    with pytest.raises(FileExistsError, match="other settings"):
-        run_slr.main(run_slr.Config(name="portrait", output=tmp_path, smoke=True, seed=1))
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        (run_slr.Config(name="pgd"), "no experiment 'pgd'"),
-        (run_slr.Config(name="pgd-manifold", runs=-1), "runs must be"),
-        (run_slr.Config(name="pgd-manifold", d=1), "d must be"),
-        (run_slr.Config(name="sgd-schedule", d=5), "sgd needs d of at least 6"),
-        (run_slr.Config(name="pgd-manifold", steps=-5), "n_steps must be"),
-        (run_slr.Config(name="pgd-manifold", seed=-1), "seed must be an integer of at least 0"),
-    ],
-)
-def test_run_slr_refuses_what_cannot_be(
-    config: run_slr.Config, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=message):
-        run_slr.main(config)
-    assert list(tmp_path.iterdir()) == []

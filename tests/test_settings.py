@@ -105,7 +105,7 @@ def test_other_options_and_only_they_are_other_settings(tmp_path: Path) -> None:
     same = dataclasses.replace(options, output=tmp_path / "x", overwrite=True)
     assert settings_of(layer.STUDY, options) == settings_of(layer.STUDY, same)
     for change in ({"runs": 3}, {"d": 8}, {"seed": 1}, {"smoke": True}, {"full": True}):
-        other = dataclasses.replace(options, **change)  # type: ignore[arg-type]
+        other = dataclasses.replace(options, **change)
         assert settings_of(layer.STUDY, options) != settings_of(layer.STUDY, other), change
 
 

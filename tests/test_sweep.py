@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ import pandas as pd
 import psutil  # type: ignore[import-untyped]
 import pyarrow.parquet as pq
 import pytest
-import run_slr
-import sweep_study
 from distributed import Client, LocalCluster
 from matplotlib.figure import Figure
 from waiting_cells import computed, wait, waiting_grid
@@ -31,7 +28,7 @@ from slr.sweep.cells import cell_grid, seed_sequence, train_cell
 from slr.sweep.engine import SECONDS_PER_WORKER, Batches, run_batch, sweep
 from slr.sweep.grid import Grid, expand_range
 from slr.sweep.rows import CELL, open_rows
-from slr.sweep_figures import plot_sweep
+from studies.theory.sweep_figure import plot_sweep
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"lam": [0.02, 0.1], "step_size": [4e-3, 4e-2, 0.4], "n_steps": 300, "runs": 3}
@@ -402,67 +399,6 @@ def test_two_sweeps_cannot_share_a_folder(tmp_path: Path) -> None:
         open_rows(tmp_path, {}, 1),
     ):
         pass
-
-
-# ---- the command
-
-
-def config(folder: Path, **changes: Any) -> run_slr.Config:
-    return replace(run_slr.Config(name="sweep", output=folder, jobs=1), **changes)
-
-
-def test_the_command_makes_a_table_and_a_figure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid = tmp_path / "grid.toml"
-    grid.write_text('lam = "0.02:0.2:3:log"\nstep_size = [4e-3, 4e-2]\nn_steps = 100\n')
-    run_slr.main(config(tmp_path, grid=grid, vary=("start=manifold,sphere", "runs=2")))
-    folder = tmp_path / "sweep"
-    table = pd.read_parquet(folder / "cells.parquet")
-    assert len(table) == 3 * 2 * 2
-    assert set(table["n_steps"]) == {100}
-    assert {path.name for path in folder.iterdir()} == {
-        "cells.parquet", "config.json", "files.json", "sweep.png", "sweep.pdf",
-    }  # fmt: skip
-    assert not sweep_study.parts_folder(config(tmp_path)).exists()
-    run_slr.main(config(tmp_path, grid=grid, vary=("start=manifold,sphere", "runs=2"), jobs=2))
-    assert "sweep: unchanged" in capsys.readouterr().out
-    with pytest.raises(FileExistsError, match="made with other settings; add --overwrite"):
-        run_slr.main(config(tmp_path, vary=("lam=0.1",)))
-
-
-def test_the_command_goes_on_where_it_was_and_starts_again_when_told(tmp_path: Path) -> None:
-    grids = [config(tmp_path, vary=("lam=0.1,0.2", text)) for text in ("runs=2", "runs=3")]
-    grids = [replace(one, steps=10) for one in grids]
-    (tmp_path / "sweep").mkdir()  # in the way of the result, not of the rows
-    sweep_study.run_sweep(grids[0])
-    _, _, lines = sweep_study.run_sweep(grids[0])
-    assert "2 cells, 0 computed now" in lines[0]
-    with pytest.raises(ValueError, match="was begun with another grid"):
-        sweep_study.run_sweep(grids[1])
-    _, _, lines = sweep_study.run_sweep(replace(grids[1], overwrite=True))
-    assert "2 cells, 2 computed now" in lines[0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"vary": ("lam",)}, "--vary takes name=value"),
-        ({"vary": ("lam=",)}, "the grid is empty: lam has no values"),
-        ({"vary": ("runs=3",), "runs": 4}, "runs is given twice"),
-        ({"grid": Path("empty.toml")}, "empty.toml is an empty grid"),
-        ({"grid": Path("bad.toml")}, "bad.toml is no TOML file"),
-        ({"grid": Path("missing.toml")}, "missing.toml"),
-    ],
-)
-def test_the_command_refuses_bad_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("empty.toml").touch()
-    Path("bad.toml").write_text("lam = [")
-    with pytest.raises((ValueError, OSError), match=message):
-        run_slr.main(config(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(

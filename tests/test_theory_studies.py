@@ -1,0 +1,185 @@
+"""The studies of the idealised model: what they write, keep and refuse."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from studies.catalogue import STUDIES, THEORY
+from studies.command_line import fail
+from studies.making import make
+from studies.study import Options, Study, Tables
+from studies.theory import group, paper, portrait, success, sweep
+
+ROOT = Path(__file__).parent.parent
+SCHEDULE, MANIFOLD, SGD = paper.STUDIES[:3]
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("slr")
+
+
+@pytest.mark.parametrize("study", THEORY, ids=lambda study: study.name)
+def test_a_study_writes_tables_settings_and_figures_and_says_where(
+    study: Study, smoke: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make(study, study.options(output=smoke, smoke=True))  # type: ignore[call-arg]
+    out = capsys.readouterr().out
+    assert out.startswith(f"{study.title}\n")
+    assert out.endswith(f"written to {folder}\n")
+    assert json.loads((folder / "settings.json").read_text())["seed"] == 0
+    assert {path.stem for path in folder.glob("*.png")} == set(study.figures)
+    for stem in study.figures:
+        assert (folder / f"{stem}.png").stat().st_size > 5000
+        assert (folder / f"{stem}.pdf").read_bytes().startswith(b"%PDF")
+    (table, *_) = folder.glob("*.parquet")
+    assert len(pd.read_parquet(table)) > 0
+    assert all(claim.measured for claim in study.claims(Tables(folder)))
+
+
+def test_names_titles_and_folders_are_used_once() -> None:
+    for field in ("name", "title", "folder"):
+        values = [getattr(study, field) for study in STUDIES]
+        assert len(set(values)) == len(values)
+
+
+def test_what_was_made_alike_is_kept_and_the_rest_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = portrait.Options(output=tmp_path, smoke=True)
+    make(portrait.STUDY, options)
+    make(portrait.STUDY, options)
+    assert "unchanged" in capsys.readouterr().out
+    with pytest.raises(FileExistsError, match="other settings"):
+        make(portrait.STUDY, replace(options, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("study", "options", "message"),
+    [
+        (MANIFOLD, {"runs": -1}, "runs must be"),
+        (MANIFOLD, {"d": 1}, "d must be"),
+        (SGD, {"d": 5}, "sgd needs d of at least 6"),
+        (MANIFOLD, {"steps": -5}, "n_steps must be"),
+        (MANIFOLD, {"seed": -1}, "seed must be an integer of at least 0"),
+        (sweep.STUDY, {"vary": ("lam",)}, "--vary takes name=value"),
+        (sweep.STUDY, {"vary": ("lam=",)}, "the grid is empty: lam has no values"),
+        (sweep.STUDY, {"vary": ("seed=3",), "seed": 4}, "seed is given twice"),
+        (sweep.STUDY, {"grid": Path("empty.toml")}, "empty.toml is an empty grid"),
+        (sweep.STUDY, {"grid": Path("bad.toml")}, "bad.toml is not a TOML file"),
+        (sweep.STUDY, {"grid": Path("missing.toml")}, "missing.toml"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    study: Study,
+    options: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.toml").touch()
+    Path("bad.toml").write_text("lam = [")
+    with pytest.raises((ValueError, OSError), match=message):
+        make(study, study.options(**{"output": tmp_path / "out"} | options))
+    assert not (tmp_path / "out").exists()
+
+
+# ---- the command line
+
+
+def run_slr(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / "run_slr.py"), *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pgd"], "error: no study 'pgd'; there are pgd-schedule, pgd-manifold"),
+        (["yardsticks", "--d", "80"], "error: Unrecognized options: --d"),
+        (["portrait", "--steps", "10"], "error: Unrecognized options: --steps"),
+        (["portrait", "--runs", "x"], "error: "),
+    ],
+)
+def test_an_option_that_a_study_would_ignore_is_an_error(
+    words: list[str], message: str, tmp_path: Path
+) -> None:
+    run = run_slr(*words, cwd=tmp_path)
+    assert run.returncode == 2
+    (line,) = run.stderr.splitlines()
+    assert line.startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_lists_the_studies_and_each_shows_its_own_options(tmp_path: Path) -> None:
+    out = run_slr("--help", cwd=tmp_path).stdout
+    for name in (*(study.name for study in THEORY), "paper", "all"):
+        assert f"\n  {name} " in out
+    assert "--d INT" in run_slr("portrait", "--help", cwd=tmp_path).stdout
+    assert "--d INT" not in run_slr("yardsticks", "--help", cwd=tmp_path).stdout
+
+
+def test_all_of_them_take_the_options_they_know() -> None:
+    for study in THEORY:
+        options: Options = group.options_for(study, output=Path("x"), full=True, smoke=True)
+        assert getattr(options, "full", True)
+        assert options.smoke  # type: ignore[attr-defined]
+
+
+def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        fail("two\nlines")
+    assert capsys.readouterr().err == "error: two lines\n"
+
+
+# ---- sweeps
+
+
+def test_a_sweep_makes_a_table_and_a_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('lam = "0.02:0.2:3:log"\nstep_size = [4e-3, 4e-2]\nn_steps = 100\n')
+    options = sweep.Options(output=tmp_path, jobs=1, grid=grid)
+    options = replace(options, vary=("start=manifold,sphere", "runs=2"))
+    folder = make(sweep.STUDY, options)
+    table = pd.read_parquet(folder / "cells.parquet")
+    assert len(table) == 3 * 2 * 2
+    assert set(table["n_steps"]) == {100}
+    assert {path.name for path in folder.iterdir()} == {
+        "cells.parquet", "settings.json", "files.json", "sweep.png", "sweep.pdf",
+    }  # fmt: skip
+    assert not sweep.rows_folder(options, "sweep").exists()
+    make(sweep.STUDY, replace(options, jobs=2))  # how, not what
+    assert "unchanged" in capsys.readouterr().out
+    grid.write_text("lam = 0.1\n")
+    with pytest.raises(FileExistsError, match="made with other settings"):
+        make(sweep.STUDY, options)
+
+
+def test_a_sweep_goes_on_where_it_was_and_starts_again_when_told(tmp_path: Path) -> None:
+    options = sweep.Options(output=tmp_path, jobs=1, vary=("lam=0.1,0.2", "n_steps=10", "runs=2"))
+    other = replace(options, vary=("lam=0.1,0.2", "n_steps=10", "runs=3"))
+    sweep.run(options)
+    assert "2 cells, 0 computed now" in sweep.run(options).remark
+    with pytest.raises(ValueError, match="was begun with another grid"):
+        sweep.run(other)
+    assert "2 cells, 2 computed now" in sweep.run(replace(other, overwrite=True)).remark
+
+
+def test_the_success_map_is_a_sweep_and_its_figure_shows_the_shares(smoke: Path) -> None:
+    table = pd.read_parquet(
+        make(success.STUDY, success.Options(output=smoke, smoke=True)) / "success.parquet"
+    )
+    assert len(table) == 6 * 6
+    assert table["share_aligned"].between(0, 1).all()
+    (mesh,) = success.plot_success(table).axes[0].collections[:1]
+    wide = table.pivot_table(index="lam_decay", columns="lam", values="share_aligned")
+    assert (mesh.get_array().ravel() == wide.to_numpy().ravel()).all()  # type: ignore[union-attr]
