@@ -197,7 +197,7 @@ def main() -> None:
     for name, value in per_step.items():
         print(f"{name:58} {value * 1e6:9.3f} us   {value / reduced[400]:7.0f} times the reduced")
     released = 240e-6 / reduced[400]
-    print(f"(the released code, at 240 us a step as measured elsewhere: {released:.0f} times)")
+    print(f"(the released code, at 240 us per step as measured elsewhere: {released:.0f} times)")
     print("\nreduced, against d:")
     for d, value in reduced.items():
         print(f"d = {d:<16,} {value * 1e6:.3f} us")

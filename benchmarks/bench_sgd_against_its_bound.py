@@ -49,12 +49,11 @@ def main() -> None:
     print(
         f"sgd-schedule, {experiment.runs} runs, {n:.1e} tokens, lam {experiment.lam} to {last:.2f}"
     )
-    print(
-        f"two normals, one erf, one exp per token: {least:.1f} s ({least / n * 1e9:.0f} ns a token)"
-    )
-    print(
-        f"reduced SGD:                             {whole:.1f} s ({whole / n * 1e9:.0f} ns a token)"
-    )
+    for name, seconds in {
+        "bound: two normals, one erf, one exp": least,
+        "reduced SGD": whole,
+    }.items():
+        print(f"{name:36} {seconds:.1f} s ({seconds / n * 1e9:.0f} ns per token)")
     print(f"ratio: {whole / least:.2f}")
 
 

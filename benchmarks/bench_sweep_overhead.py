@@ -18,9 +18,7 @@ from typing import Any
 import joblib  # type: ignore[import-untyped]
 from distributed import LocalCluster
 
-from slr.sweep.cells import cell_grid, train_cell
-from slr.sweep.engine import Swept, sweep
-from slr.sweep.grid import Grid
+from slr.sweep import Grid, Swept, cell_grid, sweep, train_cell
 from slr.sweep.rows import CELL, open_rows
 from studies.theory.sweep import DEFAULT
 
@@ -51,7 +49,7 @@ def overhead(name: str, workers: int, **engine: Any) -> None:
     found, wall = timed(busy, Grid({"x": tuple(range(CELLS)), "seconds": (SECONDS,)}), **engine)
     lost = workers * wall - found.seconds
     print(
-        f"{name:28} {100 * lost / found.seconds:4.1f}% ({1e3 * lost / CELLS:.2f} ms a cell); "
+        f"{name:28} {100 * lost / found.seconds:4.1f}% ({1e3 * lost / CELLS:.2f} ms per cell); "
         f"start-up {start_up:.1f} s"
     )
 
@@ -75,13 +73,14 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         open_rows(Path(folder) / "sweep", {}, 50_000) as rows,
     ):
-        row = train_cell({"n_steps": 1})
+        row, many = train_cell({"n_steps": 1}), cell_grid({"seed": list(range(50_000))})
         start = time.perf_counter()
         for first in range(0, 50_000, 50):
             columns = {name: [value] * 50 for name, value in row.items()}
-            rows.add({CELL: list(range(first, first + 50))} | columns)
+            cells = list(range(first, first + 50))
+            rows.add({CELL: cells} | many.columns(cells) | columns)
         each = (time.perf_counter() - start) / 1000
-    print(f"keeping the rows of a batch: {1e3 * each:.1f} ms, so {1 / each:.0f} batches a second")
+    print(f"keeping the rows of a batch: {1e3 * each:.1f} ms, so {1 / each:.0f} batches per second")
 
     grid, cores = cell_grid(DEFAULT), joblib.cpu_count()
     timed(train_cell, cell_grid({"n_steps": 1, "seed": list(range(cores))}))  # compile, or load

@@ -23,10 +23,10 @@ from waiting_cells import computed, wait, waiting_grid
 
 from slr import Experiment, pgd, run_experiment, start_on_sphere
 from slr.dynamics.compiled import SOURCE
+from slr.sweep import Grid, cell_grid, expand_range, sweep, train_cell
 from slr.sweep import cluster as cluster_module
-from slr.sweep.cells import cell_grid, seed_sequence, train_cell
-from slr.sweep.engine import SECONDS_PER_WORKER, Batches, run_batch, sweep
-from slr.sweep.grid import Grid, expand_range
+from slr.sweep.cells import seed_sequence
+from slr.sweep.engine import SECONDS_PER_WORKER, Batches, run_batch
 from slr.sweep.rows import CELL, open_rows
 from studies.theory.sweep_figure import plot_sweep
 

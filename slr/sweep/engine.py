@@ -28,7 +28,7 @@ Compute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Progress = Callable[[int], object]  # is told how many cells were done
 
 BATCH_SECONDS = 1.0  # of work in a batch; some 5 ms go into sending it and keeping its rows
-SECONDS_PER_WORKER = 0.02  # longer ones for many workers: the sender takes 50 batches a second
+SECONDS_PER_WORKER = 0.02  # longer ones for many workers: the sender takes 50 batches per second
 LARGEST_BATCH = 10_000
 
 
