@@ -112,11 +112,11 @@ def practice(config: Config) -> "dict[str, pd.DataFrame]":
 def look_into(config: Config, name: str) -> "dict[str, pd.DataFrame]":
     """One model: a pretrained one, or one from its folder."""
     from probing.models.pretrained import load_model
-    from probing.models.training import one_thread
+    from probing.models.training import one_torch_thread
 
     kind, _, seed = name.partition("-")
     folder = config.models / name if seed else None
-    with one_thread() if folder else nullcontext():
+    with one_torch_thread() if folder else nullcontext():
         model, tokenizer = load_model(str(folder or name), classifier=folder is not None)
         found = tables_of(model, tokenizer, config, kind, int(seed or 0))
     return {key: table.assign(model=kind, seed=int(seed or 0)) for key, table in found.items()}
@@ -128,13 +128,14 @@ def tables_of(
     import pandas as pd
 
     from data_gen import build_dataset
-    from probing.circuits.causal import Bench, causal_table
+    from probing.circuits.causal import Trial, causal_table
     from probing.circuits.directions import directions_table, mean_readout
     from probing.circuits.idealised import idealised_table
     from probing.circuits.learning import learning_curve
     from probing.models.pretrained import untrained_like
     from probing.sentences import draw_by_word
-    from probing.states.batch import prepare, run_batch
+    from probing.states.extraction import read
+    from probing.states.tokens import tokenise
 
     # MiniLM has a thousand times the weights: a quarter of the sentences, some of its layers, and
     # the test split, which is enough to see where an edit comes too late.
@@ -142,7 +143,7 @@ def tables_of(
     dataset = build_dataset()
     n = config.sentences // 4 if few else config.sentences
     batches = {
-        name: prepare(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
+        name: tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
         for name in ("train", *SPLITS)
     }
     train, untrained = batches["train"], untrained_like(model, seed)
@@ -160,11 +161,11 @@ def tables_of(
     if few:
         less = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
     found["causal"] = pd.concat(
-        causal_table(Bench(model, train, batches[split], readout), **less).assign(split=split)
+        causal_table(Trial(model, train, batches[split], readout), **less).assign(split=split)
         for split in (SPLITS[:1] if few else SPLITS)
     )
     if kind == "tiny":
-        runs = {name: (run_batch(model, batch), batch) for name, batch in batches.items()}
+        runs = {name: read(model, batch) for name, batch in batches.items()}
         tests = {name: runs[name] for name in SPLITS}
         found["idealised"] = idealised_table(runs["train"], tests)
         snapshots = config.models / f"tiny-{seed}" / "snapshots"

@@ -79,7 +79,7 @@ def main(config: Config) -> None:
     n_layers = model.config.num_hidden_layers
     if any(not 0 <= layer <= n_layers for layer in config.layers):
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {config.model}")
-    dataset = control_splits(read_data(config.data), max_rows=config.max_rows)
+    dataset = control_splits(read_data(config.data), max_sentences=config.max_rows)
     models = {"trained": model, "untrained": untrained_like(model, config.seed)}
     tables = [controlled(config, name, one, tokenizer, dataset) for name, one in models.items()]
     table = pd.concat(tables, ignore_index=True)
@@ -96,8 +96,8 @@ def controlled(
 ) -> "pd.DataFrame":
     from tqdm import tqdm
 
-    from probing.probes.by_layer import read_splits
     from probing.probes.controls import Effort, control_table
+    from probing.probes.splits import read_splits
 
     with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
         states = read_splits(
@@ -106,7 +106,7 @@ def controlled(
             dataset,
             probes=config.probes,
             max_token_sentences=TOKEN_SENTENCES,
-            progress=lambda _: bar.update(),
+            progress=lambda *_: bar.update(),
         )
     with tqdm(desc=f"{name}: controls", unit="layer", disable=None) as bar:
 
@@ -120,7 +120,7 @@ def controlled(
             layers=config.layers or None,
             effort=Effort(n_draws=config.draws),
             seed=config.seed,
-            n_jobs=config.jobs,
+            jobs=config.jobs,
             progress=progress,
         )
     return table.assign(model=name)

@@ -38,7 +38,7 @@ def main(config: Config) -> None:
     model, tokenizer = load_model(config.model)
     patient = Patient(model, tokenizer, read_data(config.data), seed=config.seed)
     with tqdm(desc="examining", total=len(DOCTOR), unit="check", disable=None, leave=False) as bar:
-        findings = examine(patient, progress=lambda _: bar.update())
+        findings = examine(patient, progress=lambda *_: bar.update())
     print(report(findings))
     failed = sum(not finding.passed for finding in findings)
     print(

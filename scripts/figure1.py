@@ -137,7 +137,8 @@ def sparsity_part(config: Config) -> "tuple[pd.DataFrame, list[Any]]":
     from probing.evaluation import cls_attention, compare_sparsity
     from probing.figures import ShadedSentence
     from probing.models.pretrained import load_model, untrained_like
-    from probing.models.training import one_thread
+    from probing.models.training import one_torch_thread
+    from probing.sentences import sentence_views
 
     model, tokenizer = load_model(str(config.models / "tiny-0"), classifier=True)
     dataset = build_dataset()
@@ -150,14 +151,14 @@ def sparsity_part(config: Config) -> "tuple[pd.DataFrame, list[Any]]":
         ("ood_structure", 50),
     ]
     sentences = []
-    with one_thread():
+    with one_torch_thread():
         sparsity = compare_sparsity(models, tokenizer, dataset)
         for split, i in chosen:
-            row = dataset[split][i]
-            found = cls_attention(model, tokenizer, dataset[split].select([i]))
-            assert found.attention is not None
-            weights = found.attention[~found.special, 0, 0]  # one token a word: word-level
-            sentences.append(ShadedSentence(row["words"], row["roles"], weights.tolist()))
+            rows = dataset[split].select([i])
+            (view,) = sentence_views(cls_attention(model, tokenizer, rows), rows)
+            view = view.words_only()
+            weights = view.attention[:, 0, 0].tolist()
+            sentences.append(ShadedSentence(view.words, view.roles, weights))
     return sparsity, sentences
 
 

@@ -143,21 +143,15 @@ def probed(
     import pandas as pd
     from tqdm import tqdm
 
-    from probing.probes.by_layer import (
-        PAPER_C,
-        chosen_layers,
-        probe_states,
-        read_splits,
-        token_plane,
-    )
-    from probing.sentences import token_roles
+    from probing.probes.by_layer import PAPER_C, chosen_layers, probe_states, token_plane
+    from probing.probes.splits import read_splits
 
     paper = config.protocol == "paper"
     probes = ("cls",) if paper else config.position
     with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
         few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
         states = read_splits(
-            model, tokenizer, dataset, probes=probes, progress=lambda _: bar.update(), **few
+            model, tokenizer, dataset, probes=probes, progress=lambda *_: bar.update(), **few
         )
 
     def table_of(probes: Any, **options: Any) -> pd.DataFrame:
@@ -171,7 +165,7 @@ def probed(
                 states,
                 probes=probes,
                 layers=config.layers or None,
-                n_jobs=config.jobs,
+                jobs=config.jobs,
                 progress=progress,
                 **{"seed": config.seed} | options,
             )
@@ -185,8 +179,7 @@ def probed(
         tables.append(shuffled(table_of, probes, config.seed).assign(control="shuffled labels"))
     if "reader" in probes and "test" in states:
         best = chosen_layers(table[table["probe"] == "reader"])
-        roles = token_roles(tokenizer, dataset["test"].select(states["test"].drawn))
-        plane = token_plane(states, "test", int(best["layer"].iloc[0]), roles, seed=config.seed)
+        plane = token_plane(states, "test", int(best["layer"].iloc[0]), seed=config.seed)
     return pd.concat(tables, ignore_index=True), plane
 
 

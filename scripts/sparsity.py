@@ -60,7 +60,7 @@ def main(config: Config) -> None:
         model, tokenizer = load_model(config.model, classifier=True)
     dataset = read_data(config.data)
     models = {"trained": model, "untrained": untrained_like(model, config.seed)}
-    sparsity = compare_sparsity(models, tokenizer, dataset, at_most=config.max_rows)
+    sparsity = compare_sparsity(models, tokenizer, dataset, max_sentences=config.max_rows)
     depends = compare_dependence(models, tokenizer, dataset) if classifies else None
     with run_directory(config.output, settings_of(config), overwrite=config.overwrite) as folder:
         sparsity.to_parquet(folder / "sparsity.parquet", index=False)

@@ -99,13 +99,13 @@ def main(config: Config) -> None:
     checkpoints = checkpoint_folder(config.output, settings, first_process)
 
     from probing.evaluation import evaluate
-    from probing.models.training import SNAPSHOTS, one_thread
+    from probing.models.training import SNAPSHOTS, one_torch_thread
 
     try:
         model, tokenizer, dataset = trained(config, checkpoints, quiet=not first_process)
         if not first_process:
             return
-        with one_thread():
+        with one_torch_thread():
             table = evaluate(model, tokenizer, dataset)
     except ValueError:  # bad input: there is nothing to take up
         shutil.rmtree(checkpoints, ignore_errors=True)
