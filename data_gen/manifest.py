@@ -49,7 +49,7 @@ def build_manifest(
 
 
 def manifest_table(manifest: Mapping[str, Any]) -> str:
-    """The manifest for a terminal, one line a split."""
+    """The manifest for a terminal, one line per split."""
     labels = list(next(iter(manifest["splits"].values()))["balance"])
     rows = [["split", "rows", *labels, "distinct", "[UNK]", "sha256"]]
     rows += [
