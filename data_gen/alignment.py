@@ -36,6 +36,9 @@ def align_spans(
 
     ``tokenizer_options`` go to the tokenizer (``return_tensors="pt"``, ``padding_side="left"``,
     ...); padding is on unless they say otherwise.
+
+    >>> align_spans(tokenizer, ["my dog is nice"], [(10, 14)]).positions
+    [(4,)]
     """
     if not getattr(tokenizer, "is_fast", False):
         raise AlignmentError(

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from data_gen.patterns import Element
-from data_gen.sentences import INFORMATIVE
+from data_gen.patterns import INFORMATIVE, Element
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sentences of one's own: a CSV or JSONL file, or a folder that generate_data.py wrote.
+"""Sentences of one's own, from a CSV or JSONL file or from Python.
 
 A file has the columns ``text``, ``label`` (two different ones) and ``word``, the informative word,
 which occurs in its text exactly once (or ``start`` and ``end``, its place in characters);
@@ -7,6 +7,7 @@ which occurs in its text exactly once (or ``start`` and ``end``, its place in ch
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -15,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from data_gen.dataset import DatasetError, build_dataset, features
-from data_gen.sentences import Sentence
+from data_gen.dataset import DatasetError, features
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -24,23 +24,12 @@ if TYPE_CHECKING:
 TEST_SHARE = 5  # a fifth of the words, or of the sentences, is for testing
 
 
-def read_data(data: str | Path) -> DatasetDict:
-    """The dataset of a built-in name, a TOML spec, a CSV or JSONL file, or a folder of ours."""
-    path = Path(data)
-    if path.is_dir():
-        return _read_folder(path)
-    kind = path.suffix.lower()
-    if kind in {".csv", ".jsonl"}:
-        if not path.is_file():
-            raise DatasetError(f"{path} does not exist")
-        return own_dataset(_read_rows(path), str(path))
-    if path.is_file() and kind != ".toml":
-        raise DatasetError(f"{path} must be a CSV (.csv), JSONL (.jsonl) or TOML (.toml) file")
-    return build_dataset(data)
-
-
 def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
-    """Sentences given as dictionaries, with the columns of a built dataset."""
+    """Sentences given as dictionaries, with the columns of a built dataset.
+
+    >>> rows = [{"text": "my dog is nice", "label": "good", "word": "nice"}, ...]
+    >>> own_dataset(rows)["train"]
+    """
     from datasets import Dataset, DatasetDict
 
     if not rows:
@@ -49,51 +38,32 @@ def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
     if len(labels) != 2:
         shown = ", ".join(labels[:5])
         raise DatasetError(f"{name}: there must be two labels, not {len(labels)}: {shown}")
-    found = [_sentence(row, labels, name, i) for i, row in enumerate(rows, 1)]
-    splits = np.array(_splits(rows, found, name))
+    sentences = [_sentence(row, labels, name, i) for i, row in enumerate(rows, 1)]
+    splits = np.array(_splits(rows, sentences, name))
     schema = features(labels)
     names = ["train", *sorted({str(split) for split in splits} - {"train"})]
-    learned = {found[i]["label"] for i in np.flatnonzero(splits == "train")}
+    learned = {sentences[i]["label"] for i in np.flatnonzero(splits == "train")}
     if len(learned) < 2:
         (only,) = learned
         raise DatasetError(f"{name}: all sentences of the split 'train' are {labels[only]!r}")
     return DatasetDict(
         {
             split: Dataset.from_list(
-                [found[i] for i in np.flatnonzero(splits == split)], features=schema, split=split
+                [sentences[i] for i in np.flatnonzero(splits == split)],
+                features=schema,
+                split=split,
             )
             for split in names
         }
     )
 
 
-def _read_folder(path: Path) -> DatasetDict:
-    from datasets import DatasetDict, disable_progress_bars, load_dataset
-
-    disable_progress_bars()
-    files = sorted((path / "data").glob("*-00000-of-00001.*"))
-    kinds = {file.suffix for file in files}
-    if not files or kinds - {".parquet", ".jsonl"} or len(kinds) > 1:
-        raise DatasetError(
-            f"{path} holds no data that scripts/generate_data.py wrote (parquet or jsonl); give a "
-            "CSV or JSONL file, a TOML spec or a built-in name instead"
-        )
-    named = {file.name.split("-00000")[0]: str(file) for file in files}
-    loaded = load_dataset("json" if kinds == {".jsonl"} else "parquet", data_files=named)
-    assert isinstance(loaded, DatasetDict)
-    for split, part in loaded.items():
-        if lacking := [column for column in Sentence._fields if column not in part.column_names]:
-            raise DatasetError(f"{path}, split {split}: the column {lacking[0]!r} is missing")
-    if "train" not in loaded:
-        raise DatasetError(f"{path} has no split 'train'")
-    return loaded
-
-
-def _read_rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a CSV or JSONL file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise DatasetError(f"{path} is no text in UTF-8; save it as such") from None
+        raise DatasetError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     if path.suffix.lower() == ".csv":
         return _read_csv(text, path)
     rows = []
@@ -102,7 +72,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
             try:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
-                raise DatasetError(f"{path}, line {number} is no JSON: {error.msg}") from None
+                raise DatasetError(f"{path}, line {number} is not JSON: {error.msg}") from None
             if not isinstance(row, dict):
                 raise DatasetError(f"{path}, line {number} must be an object with named values")
             rows.append(row)
@@ -110,8 +80,6 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_csv(text: str, path: Path) -> list[dict[str, Any]]:
-    import csv
-
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
     for number, row in enumerate(rows, 1):
         if None in row:  # where DictReader puts what has no column
@@ -171,9 +139,9 @@ def _span(row: dict[str, Any], text: str, name: str, number: int) -> tuple[int, 
     return found[0]
 
 
-def _splits(rows: list[dict[str, Any]], found: list[dict[str, Any]], name: str) -> list[str]:
-    """As given; else a fifth of the informative words is for testing or, if there are too few
-    of them to spare any, a fifth of the sentences.
+def _splits(rows: list[dict[str, Any]], sentences: list[dict[str, Any]], name: str) -> list[str]:
+    """The split of each sentence: as given; else a fifth of the informative words is for testing
+    or, if there are too few of them to spare any, a fifth of the sentences.
     """
     if any(row.get("split") for row in rows):
         given = [str(_get(row, "split", name, i)) for i, row in enumerate(rows, 1)]
@@ -181,12 +149,14 @@ def _splits(rows: list[dict[str, Any]], found: list[dict[str, Any]], name: str) 
             raise DatasetError(f"{name}: the column 'split' must name 'train' somewhere")
         return given
     rng = np.random.default_rng(0)
-    spans = [one["text"][slice(*one["span"])].lower() for one in found]
+    spans = [sentence["text"][slice(*sentence["span"])].lower() for sentence in sentences]
     held: set[str] = set()
     for label in (0, 1):
-        own = sorted({w for w, one in zip(spans, found, strict=True) if one["label"] == label})
+        own = sorted(
+            {word for word, own in zip(spans, sentences, strict=True) if own["label"] == label}
+        )
         if len(own) < TEST_SHARE:
-            drawn = rng.permutation(len(found)) < len(found) / TEST_SHARE
+            drawn = rng.permutation(len(rows)) < len(rows) / TEST_SHARE
             return ["test" if is_drawn else "train" for is_drawn in drawn]
         held |= {str(word) for word in rng.permutation(own)[: len(own) // TEST_SHARE]}
     return ["test" if word in held else "train" for word in spans]

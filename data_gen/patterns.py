@@ -1,4 +1,4 @@
-"""A pattern: a sequence of slots that is at once a list of sentences and its own index.
+"""Sentences, and patterns: sequences of slots that are at once a list of sentences and its index.
 
 Sentence i is found by writing i in mixed radix, one digit per slot, the last slot varying
 fastest. Nothing is enumerated, so a pattern of 10^12 sentences costs no more than one of ten.
@@ -11,11 +11,27 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple, overload
 
-from data_gen.sentences import INFORMATIVE, NEUTRAL, Sentence
-
 # Neighbouring slots are merged into one table of ready-made fragments as long as the table
 # stays this small: three table look-ups then make a sentence of a 10^9-sentence pattern.
 MAX_FRAGMENTS = 1024
+INFORMATIVE, DISTRACTOR, NEUTRAL = ROLES = ("informative", "distractor", "neutral")
+
+
+# A named tuple and not a frozen dataclass: making that would take half of a sentence's 4 us.
+class Sentence(NamedTuple):
+    """A sentence and what the grammar knows about it.
+
+    Always: ``" ".join(words) == text``, ``roles[location] == "informative"`` and
+    ``text[span[0]:span[1]] == words[location]``.
+    """
+
+    text: str
+    label: int  # index into the spec's labels; for "sentiment" 0 = negative, 1 = positive
+    words: tuple[str, ...]
+    roles: tuple[str, ...]  # one of ROLES per word
+    location: int  # index of the informative word in words (J0 in the paper)
+    span: tuple[int, int]  # its character offsets in text
+    pattern: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,7 @@ class Pattern(Sequence[Sentence]):
 
     @cached_property
     def n_sentences(self) -> int:
-        """As a Python integer of any size (``len`` stops at 2^63)."""
+        """How many there are, as a Python integer of any size (``len`` stops at 2^63)."""
         return math.prod(len(element.choices) for element in self.elements)
 
     def __len__(self) -> int:

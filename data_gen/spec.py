@@ -40,11 +40,19 @@ class Spec:
 
 
 def builtin_specs() -> list[str]:
+    """The names of the specs that come with this package.
+
+    >>> "sentiment" in builtin_specs()
+    True
+    """
     return sorted(path.stem for path in SPEC_FOLDER.glob("*.toml"))
 
 
 def read_spec(spec: str | Path) -> Spec:
-    """Read a built-in spec by name ("sentiment") or any other by the path of its TOML file."""
+    """Read a built-in spec by name ("sentiment") or any other by the path of its TOML file.
+
+    >>> read_spec("sentiment").splits["train"][0].text
+    """
     path = SPEC_FOLDER / f"{spec}.toml" if str(spec) in builtin_specs() else Path(spec)
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -65,7 +73,10 @@ def read_spec(spec: str | Path) -> Spec:
 
 
 def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> Spec:
-    """Check a spec given as the dictionary that its TOML file stands for."""
+    """Check a spec given as the dictionary that its TOML file stands for.
+
+    >>> parse_spec(tomllib.loads(read_spec("sentiment").text), file="mine").lexicon.labels
+    """
     reader = SpecReader(file)
     reader.keys("", table, required="polarity slots patterns splits", optional=f"name {ABOUT}")
     about = {key: reader.string(key, table.get(key, "")) for key in ABOUT.split()}
@@ -108,11 +119,11 @@ def _check_repeats(reader: SpecReader, splits: dict[str, Split]) -> None:
         for a, b in combinations(split.patterns, 2):
             if (sentence := shared_sentence(a, b)) is not None:
                 raise reader.fail(key, f"{a.name!r} and {b.name!r} both generate {sentence!r}")
-    for one, other in combinations(splits.values(), 2):
-        for a in one.patterns:
-            for b in other.patterns:
+    for first, second in combinations(splits.values(), 2):
+        for a in first.patterns:
+            for b in second.patterns:
                 if (sentence := shared_sentence(a, b)) is not None:
                     raise reader.fail(
                         "splits",
-                        f"{one.name} ({a.name}) and {other.name} ({b.name}) share {sentence!r}",
+                        f"{first.name} ({a.name}) and {second.name} ({b.name}) share {sentence!r}",
                     )

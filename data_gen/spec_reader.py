@@ -5,8 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from data_gen.lexicon import Lexicon, Slot
-from data_gen.patterns import Element, Pattern
-from data_gen.sentences import INFORMATIVE, NEUTRAL, ROLES
+from data_gen.patterns import INFORMATIVE, NEUTRAL, ROLES, Element, Pattern
 from data_gen.splits import Split
 
 RESERVED = ("all", "tokenizer")  # "all" splits in load_dataset; a folder of generate_data.py

@@ -7,9 +7,8 @@ from functools import cached_property
 from itertools import accumulate, chain
 from typing import overload
 
-from data_gen.patterns import Pattern
+from data_gen.patterns import Pattern, Sentence
 from data_gen.permutation import shuffled
-from data_gen.sentences import Sentence
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
     A word is what the ``words`` column holds, so the distractor "nice." and the adjective "nice"
     are two words. Every other word is [UNK]. Sentences become [CLS] words [SEP].
+
+    >>> tokenizer = build_tokenizer(dataset["train"]["text"][:])
+    >>> tokenizer("my dog is nice")["input_ids"]
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
@@ -50,6 +53,8 @@ def unknown_shares(tokenizer: PreTrainedTokenizerFast, dataset: DatasetDict) -> 
     """The share of [UNK] among the tokens of each split, special tokens apart.
 
     Anything but 0 on the training split means that the tokenizer was not built from it.
+
+    >>> unknown_shares(tokenizer, dataset)["ood_tokens"]
     """
     shares = {}
     for name, split in dataset.items():

@@ -1,1 +1,49 @@
-"""The Transformer and what it knows: training, probes, sparsity, causal tests."""
+"""The Transformer and what it knows: models, their states, probes, circuits, and a doctor.
+
+>>> from probing import LinearProbe, extract, load_model
+>>> states = extract(*load_model("minilm"), build_dataset()["train"])
+>>> LinearProbe().fit(states.at(3, "cls"), states.tokens.labels, groups=states.tokens.words)
+
+A name is imported when it is first used: ``import probing`` loads neither torch nor transformers.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_EXPORTS = {
+    "circuits.causal": "Trial causal_table",
+    "circuits.directions": "directions_table state_directions",
+    "circuits.interventions": "Erase Leace Reflect Steer",
+    "circuits.learning": "learning_curve",
+    "doctor.checks": "examine",
+    "doctor.subject": "Patient",
+    "evaluation": "cls_attention compare_sparsity evaluate",
+    "models.presets": "build_model",
+    "models.pretrained": "load_model revision_of untrained_like",
+    "models.training": "TrainingConfig one_torch_thread train",
+    "probes.by_layer": "chosen_layers layer_means probe_states token_plane",
+    "probes.head": "SingleLocationHead",
+    "probes.linear": "LinearProbe shuffled_labels",
+    "probes.locate_and_read": "LocateAndRead",
+    "probes.location": "LocationProbe",
+    "probes.splits": "read_splits",
+    "sentences": "at_most draw_by_word sentence_views",
+    "sparsity": "attention_mass sparsity_table",
+    "states.extraction": "extract read",
+    "states.recording": "edited",
+    "states.tokens": "States Tokens tokenise",
+    "statistics": "cluster_bootstrap",
+}
+_HOMES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'probing' has no attribute {name!r}")
+    globals()[name] = getattr(import_module(f"probing.{_HOMES[name]}"), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -71,7 +71,7 @@ def model_key(model: str) -> str:
         return f"{path.name}, sha256 {_content(file for kind in kinds for file in path.glob(kind))}"
     if model == "minilm":  # comes with a package, and is verified when it is loaded
         return model
-    from probing.models.pretrained import revision_of  # type: ignore[attr-defined]
+    from probing.models.pretrained import revision_of
 
     return f"{model}, revision {revision_of(model)}"
 

@@ -1,7 +1,7 @@
 """A model hub on this machine: enough of its protocol to list a model and to download its files.
 
 Run as a program (with HF_ENDPOINT set before anything is imported) it loads the model of a folder
-by name from such a hub, then again without the hub, then two that are not there, and prints what
+by name from such a hub, then again without the hub, then two that do not exist, and prints what
 came of it as JSON.
 """
 
@@ -53,13 +53,14 @@ def handler(folder: Path) -> type[BaseHTTPRequestHandler]:
 
 
 def outcome(name: str) -> dict[str, object]:
-    from probing.models.pretrained import ModelError, load_model
+    from probing.models.pretrained import ModelError, load_model, revision_of
 
     start = time.perf_counter()
     try:
         model, _ = load_model(name)
         found: dict[str, object] = {
-            "weights": float(sum(p.detach().sum() for p in model.parameters()))
+            "weights": float(sum(p.detach().sum() for p in model.parameters())),
+            "revision": revision_of(name),
         }
     except ModelError as error:
         found = {"error": str(error)}

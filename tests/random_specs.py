@@ -4,8 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from data_gen.patterns import Element, Pattern
-from data_gen.sentences import INFORMATIVE, ROLES
+from data_gen.patterns import INFORMATIVE, ROLES, Element, Pattern
 
 # Few words, so that different slots and patterns often produce the same sentence.
 WORDS = st.sampled_from(["a", "b", "c"])

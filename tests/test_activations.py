@@ -23,8 +23,10 @@ from transformers import (
 )
 
 from data_gen import AlignmentError, build_tokenizer
-from probing.states.extraction import POSITIONS, ActivationError, Activations, extract
+from probing.states.anatomy import ActivationError
+from probing.states.extraction import POSITIONS, extract
 from probing.states.recording import recorded
+from probing.states.tokens import States, joined, tokenise
 
 N_LAYERS, N_HEADS, D_MODEL = 2, 2, 16
 TOLERANCE = 1e-5  # the issue's; float32 sums in another order differ by about 1e-7 here
@@ -81,7 +83,12 @@ def rows(sentiment: Any) -> Any:
     found = [sentiment[name].shuffle(seed=0)[:8] for name in ("train", "ood_structure")]
     texts = [text for part in found for text in part["text"]]
     spans = [tuple(span) for part in found for span in part["span"]]
-    return texts + texts[5:7], spans + spans[5:7]
+    return said(texts + texts[5:7], spans + spans[5:7])
+
+
+def said(texts: Any, spans: Any) -> dict[str, Any]:
+    """The columns that extraction needs."""
+    return {"text": texts, "span": spans}
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +121,7 @@ def case(request: pytest.FixtureRequest, rows: Any) -> tuple[Any, Any, list[Any]
     build, name = CASES[request.param]
     tokenizer = request.getfixturevalue(name)
     model = build(len(tokenizer))
-    return model, tokenizer, [alone(model, tokenizer, text) for text in rows[0]]
+    return model, tokenizer, [alone(model, tokenizer, text) for text in rows["text"]]
 
 
 def alone(model: Any, tokenizer: Any, text: str) -> tuple[Tensor, Tensor, list[int]]:
@@ -167,18 +174,17 @@ def test_batches_equal_one_sentence_at_a_time(
     found = extract(
         model,
         tokenizer,
-        *rows,
+        rows,
         positions=POSITIONS,
         attention=True,
         max_tokens_per_batch=max_tokens,
     )
     causal = isinstance(model, GPT2LMHeadModel)
-    assert found.attention is not None
     for i, (states, attention, ids) in enumerate(each_alone):
-        here, summary = found.sentence(i), len(ids) - 1 if causal else 0
-        assert found.token_ids[here].tolist() == ids
+        here, summary = found.tokens.sentence(i), len(ids) - 1 if causal else 0
+        assert found.tokens.ids[here].tolist() == ids
         words = torch.tensor([ids[j] not in special_ids(tokenizer) for j in range(len(ids))])
-        informative = torch.from_numpy(found.informative[here])
+        informative = torch.from_numpy(found.tokens.informative[here])
         expected = {
             "tokens": states,
             "cls": states[summary],
@@ -186,7 +192,7 @@ def test_batches_equal_one_sentence_at_a_time(
             "informative": states[informative].mean(0),
         }
         for name, value in expected.items():
-            mine = found.states[name][here if name == "tokens" else i]
+            mine = found.layers[here] if name == "tokens" else found.pooled[name][i]
             np.testing.assert_allclose(mine, value, atol=TOLERANCE, rtol=0, err_msg=name)
         read = attention[:, :, summary].permute(2, 0, 1)  # n_tokens, n_layers, n_heads
         np.testing.assert_allclose(found.attention[here], read, atol=TOLERANCE, rtol=0)
@@ -198,7 +204,7 @@ def special_ids(tokenizer: Any) -> list[int]:
 
 def test_naive_left_padding_does_change_the_states(rows: Any, words: Any) -> None:
     """The control: what batches are compared with above can fail."""
-    model, texts = bert(len(words)).eval(), rows[0]
+    model, texts = bert(len(words)).eval(), rows["text"]
     inputs = words(texts, padding=True, padding_side="left", return_tensors="pt")
     shortest = int(inputs["attention_mask"].sum(1).argmin())
     with torch.no_grad():
@@ -208,57 +214,109 @@ def test_naive_left_padding_does_change_the_states(rows: Any, words: Any) -> Non
 
 
 def test_states_and_masks_have_the_promised_shapes(rows: Any, pieces: Any) -> None:
-    found = extract(bert(len(pieces), BertModel), pieces, *rows, positions=POSITIONS)
-    n, total = len(rows[0]), int(found.offsets[-1])
+    found = extract(bert(len(pieces), BertModel), pieces, rows, positions=POSITIONS)
+    tokens = found.tokens
+    n, total = len(rows["text"]), int(tokens.offsets[-1])
     assert len(found) == n
-    for name, states in found.states.items():
+    for name in POSITIONS:
+        states = found.layers if name == "tokens" else found.pooled[name]
         assert states.shape == (total if name == "tokens" else n, N_LAYERS + 1, D_MODEL)
         assert states.dtype == np.float32
-    assert found.offsets.dtype == np.int64
-    assert found.offsets.shape == (n + 1,)
-    for mask in (found.special, found.informative):
+        assert (found.at(1, name) == states[:, 1]).all()
+    assert tokens.offsets.dtype == np.int64
+    assert tokens.offsets.shape == (n + 1,)
+    for mask in (tokens.special, tokens.informative):
         assert mask.shape == (total,)
         assert mask.dtype == bool
     assert found.attention is None
 
 
 def test_the_informative_mask_spells_the_word(rows: Any, pieces: Any) -> None:
-    found = extract(bert(len(pieces)), pieces, *rows, positions=["cls"])
+    tokens = extract(bert(len(pieces)), pieces, rows, positions=["cls"]).tokens
     several = 0
-    for i, (text, span) in enumerate(zip(*rows, strict=True)):
-        here = found.sentence(i)
-        ids = found.token_ids[here][found.informative[here]]
-        assert pieces.decode(ids) == text[slice(*span)].lower()
+    for i, (text, span) in enumerate(zip(rows["text"], rows["span"], strict=True)):
+        here = tokens.sentence(i)
+        ids = tokens.ids[here][tokens.informative[here]]
+        assert pieces.decode(ids) == text[slice(*span)].lower() == tokens.words[i]
         several += len(ids) > 1
-        special = np.flatnonzero(found.special[here])
+        special = np.flatnonzero(tokens.special[here])
         assert special.tolist() == [0, here.stop - here.start - 1]
     assert several, "some words have several pieces"
 
 
-def test_unknown_words_are_no_special_tokens(words: Any) -> None:
-    found = extract(bert(len(words)), words, ["my xyzzy is plugh"], [(12, 17)])
-    assert (found.token_ids == words.unk_token_id).sum() == 2
-    assert found.special.tolist() == [True, False, False, False, False, True]
+def test_unknown_words_are_not_special_tokens(words: Any) -> None:
+    rows = said(["my xyzzy is plugh"], [(12, 17)])
+    tokens = extract(bert(len(words)), words, rows).tokens
+    assert (tokens.ids == words.unk_token_id).sum() == 2
+    assert tokens.special.tolist() == [True, False, False, False, False, True]
 
 
 @pytest.mark.parametrize("max_tokens", [40, 4096])
 def test_each_distinct_sentence_is_run_once(rows: Any, words: Any, max_tokens: int) -> None:
     model = bert(len(words))
     sizes = forward_rows(model)
-    texts, spans = rows[0] * 3, rows[1] * 3
-    found = extract(model, words, texts, spans, max_tokens_per_batch=max_tokens)
+    n = len(rows["text"])
+    thrice = said(rows["text"] * 3, rows["span"] * 3)
+    found = extract(model, words, thrice, max_tokens_per_batch=max_tokens)
     assert sizes[:2] == PROBE
-    assert sum(sizes[2:]) == len(set(rows[0])) < len(rows[0])
-    cls = found.states["cls"]
-    np.testing.assert_array_equal(cls[: len(rows[0])], cls[len(rows[0]) : 2 * len(rows[0])])
+    assert sum(sizes[2:]) == len(set(rows["text"])) < n
+    np.testing.assert_array_equal(found.pooled["cls"][:n], found.pooled["cls"][n : 2 * n])
+
+
+def test_the_anatomy_of_a_model_is_examined_once(rows: Any, words: Any) -> None:
+    model = bert(len(words))
+    sizes = forward_rows(model)
+    extract(model, words, rows)
+    assert sizes[:2] == PROBE
+    sizes.clear()
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight.mul_(2)  # other weights, the same anatomy
+    extract(model, words, rows, attention=True)
+    assert sum(sizes) == len(set(rows["text"]))
+
+
+def test_a_model_that_an_edit_makes_look_causal_is_examined_again(rows: Any, words: Any) -> None:
+    """Without the outputs of its blocks no token sees another."""
+    model = bert(len(words), BertModel)
+    plain = extract(bert(len(words), BertModel), words, rows).pooled["cls"]
+    hooks = [
+        layer.register_forward_hook(lambda module, args, out: args[0])
+        for layer in model.encoder.layer
+    ]
+    blind = extract(model, words, rows).pooled["cls"]
+    for hook in hooks:
+        hook.remove()
+    np.testing.assert_array_equal(extract(model, words, rows).pooled["cls"], plain)
+    assert np.abs(blind - plain).max() > 0.1
+
+
+def test_tokens_are_taken_padded_and_joined_without_loss(rows: Any, pieces: Any) -> None:
+    tokens = tokenise(pieces, rows | {"label": np.arange(len(rows["text"])) % 2})
+    order = np.array([5, 0, 5, 2])
+    part = tokens.take(order)
+    for i, j in enumerate(order):
+        assert (part.ids[part.sentence(i)] == tokens.ids[tokens.sentence(j)]).all()
+    assert (part.labels == tokens.labels[order]).all()
+    padded = part.padded()
+    assert (padded.ragged(padded.of(part.informative)).numpy() == part.informative).all()
+    inputs = pieces([rows["text"][i] for i in order], padding=True, return_tensors="pt")
+    for name in ("input_ids", "attention_mask"):
+        assert torch.equal(padded.inputs[name], inputs[name])
+    again = joined([tokens.take(np.arange(3)), tokens.take(np.arange(3, len(tokens)))])
+    assert (again.ids == tokens.ids).all()
+    assert (again.words == tokens.words).all()
+    inner = tokens.words_only()
+    assert not inner.special.any()
+    assert (inner.lengths == tokens.lengths - 2).all()
+    assert (inner.ids[inner.informative] == tokens.ids[tokens.informative]).all()
 
 
 def test_one_text_with_two_spans_has_two_informative_words(words: Any) -> None:
     text = "The city is nice. my dog is nice"
-    found = extract(bert(len(words)), words, [text, text], [(28, 32), (21, 24)])
-    one, two = found.states["informative"]
+    pooled = extract(bert(len(words)), words, said([text] * 2, [(28, 32), (21, 24)])).pooled
+    one, two = pooled["informative"]
     assert np.abs(one - two).max() > 0.01
-    np.testing.assert_array_equal(*found.states["mean"])
+    np.testing.assert_array_equal(*pooled["mean"])
 
 
 def test_batches_go_from_long_to_short_within_their_limit(rows: Any, words: Any) -> None:
@@ -268,7 +326,7 @@ def test_batches_go_from_long_to_short_within_their_limit(rows: Any, words: Any)
         lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)),
         with_kwargs=True,
     )
-    extract(model, words, *rows, max_tokens_per_batch=64)
+    extract(model, words, rows, max_tokens_per_batch=64)
     lengths = [n for _, n in shapes[2:]]
     assert lengths == sorted(lengths, reverse=True)
     assert len(set(lengths)) > 1
@@ -298,14 +356,14 @@ def test_the_model_is_left_as_found(
     next(model.children()).eval()  # and a part of it frozen
     model.base_model.register_forward_hook(lambda *_: None)  # and a hook of someone's
     before = condition(model)
-    extract(model, words, *rows, attention=attention)
+    extract(model, words, rows, attention=attention)
     assert_equal_condition(condition(model), before)
 
     def stop(done: int, of: int) -> None:
         raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        extract(model, words, *rows, attention=attention, progress=stop)
+        extract(model, words, rows, attention=attention, progress=stop)
     assert_equal_condition(condition(model), before)
     with recorded(model, attention=attention):  # the control: inside, it is another
         assert not model.training
@@ -321,23 +379,22 @@ def test_the_model_is_left_as_found(
 def test_a_hook_set_before_changes_what_is_recorded(rows: Any, words: Any) -> None:
     """Ablations show, in whichever order the library's own hooks came."""
     model = bert(len(words), BertModel)
-    extract(model, words, *rows)  # leaves no hooks of the library, which would come first
-    plain = extract(model, words, *rows).states["mean"]
+    extract(model, words, rows)  # leaves no hooks of the library, which would come first
+    plain = extract(model, words, rows).pooled["mean"]
     handle = model.encoder.layer[0].register_forward_hook(lambda module, args, out: 0 * out)
-    ablated = extract(model, words, *rows).states["mean"]
+    ablated = extract(model, words, rows).pooled["mean"]
     handle.remove()
     assert np.abs(plain[:, 1]).max() > 0.1
     assert not ablated[:, 1].any()
-    np.testing.assert_array_equal(extract(model, words, *rows).states["mean"], plain)
+    np.testing.assert_array_equal(extract(model, words, rows).pooled["mean"], plain)
 
 
 def test_attention_of_a_model_in_train_mode_sums_to_one(rows: Any, words: Any) -> None:
     model = bert(len(words))
     assert model.training
     assert model.config.attention_probs_dropout_prob > 0
-    found = extract(model, words, *rows, attention=True)
-    assert found.attention is not None
-    sums = np.add.reduceat(found.attention, found.offsets[:-1], axis=0)
+    found = extract(model, words, rows, attention=True)
+    sums = np.add.reduceat(found.attention, found.tokens.offsets[:-1], axis=0)
     np.testing.assert_allclose(sums, 1, atol=TOLERANCE)
 
 
@@ -361,26 +418,26 @@ def test_a_classifier_without_padding_token_runs_too(rows: Any, sentiment: Any) 
     tokenizer = byte_level(sentiment["train"]["text"][:])
     tokenizer.pad_token = None
     model = gpt2(len(tokenizer), GPT2ForSequenceClassification)
-    found = extract(model, tokenizer, *rows)
-    states, _, _ = alone(model, tokenizer, rows[0][0])
-    np.testing.assert_allclose(found.states["cls"][0], states[-1], atol=TOLERANCE)
+    found = extract(model, tokenizer, rows)
+    states, _, _ = alone(model, tokenizer, rows["text"][0])
+    np.testing.assert_allclose(found.pooled["cls"][0], states[-1], atol=TOLERANCE)
     assert tokenizer.pad_token is None
 
 
 # ---- folders
 
 
-def full(model: Any, tokenizer: Any, rows: Any, **options: Any) -> Activations:
+def full(model: Any, tokenizer: Any, rows: Any, **options: Any) -> States:
     usual: dict[str, Any] = {"positions": POSITIONS, "attention": True, "max_tokens_per_batch": 64}
-    return extract(model, tokenizer, *rows, **usual | options)
+    return extract(model, tokenizer, rows, **usual | options)
 
 
-def assert_same(one: Activations, two: Activations) -> None:
-    assert one.states.keys() == two.states.keys()
-    for name in one.states:
-        np.testing.assert_array_equal(one.states[name], two.states[name])
+def assert_same(one: States, two: States) -> None:
+    assert one.pooled.keys() == two.pooled.keys()
+    for name in one.pooled:
+        np.testing.assert_array_equal(one.pooled[name], two.pooled[name])
+    np.testing.assert_array_equal(one.layers, two.layers)
     assert one.attention is not None
-    assert two.attention is not None
     np.testing.assert_array_equal(one.attention, two.attention)
 
 
@@ -398,11 +455,11 @@ def stop_after(batches: int) -> Callable[[int, int], None]:
 def test_a_folder_holds_what_memory_would(rows: Any, words: Any, tmp_path: Path) -> None:
     model = bert(len(words))
     found = full(model, words, rows, folder=tmp_path / "new" / "folder")
-    assert all(isinstance(states, np.memmap) for states in found.states.values())
+    assert all(isinstance(states, np.memmap) for states in [found.layers, *found.pooled.values()])
     assert_same(found, full(model, words, rows))
     sizes = forward_rows(model)
     assert_same(full(model, words, rows, folder=tmp_path / "new" / "folder"), found)
-    assert sizes == PROBE, "nothing was computed again"
+    assert sizes == [], "nothing was computed again"
 
 
 @pytest.mark.parametrize("batches", [1, 3])
@@ -416,12 +473,12 @@ def test_an_interrupted_run_goes_on_where_it_was(
     sizes.clear()
     with pytest.raises(KeyboardInterrupt):
         full(model, words, rows, folder=tmp_path, progress=stop_after(batches))
-    assert len(sizes) == len(PROBE) + batches
-    n_before = sum(sizes[2:])
+    assert len(sizes) == batches
+    n_before = sum(sizes)
     assert 0 < n_before < n_all
     sizes.clear()
     assert_same(full(model, words, rows, folder=tmp_path), whole)
-    assert sum(sizes[2:]) == n_all - n_before
+    assert sum(sizes) == n_all - n_before
 
 
 def test_a_run_can_go_on_with_other_batches(rows: Any, words: Any, tmp_path: Path) -> None:
@@ -430,7 +487,7 @@ def test_a_run_can_go_on_with_other_batches(rows: Any, words: Any, tmp_path: Pat
         full(model, words, rows, folder=tmp_path, progress=stop_after(2))
     found = full(model, words, rows, folder=tmp_path, max_tokens_per_batch=50)
     whole = full(model, words, rows)
-    np.testing.assert_allclose(found.states["tokens"], whole.states["tokens"], atol=TOLERANCE)
+    np.testing.assert_allclose(found.layers, whole.layers, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("damage", ["remove", "cut"])
@@ -454,14 +511,14 @@ def test_a_folder_of_anything_else_is_refused(
     n_words = max(len(words), len(pieces))
     model = bert(n_words)
     full(model, words, rows, folder=tmp_path)
-    texts, spans = rows
+    texts, spans = rows["text"], rows["span"]
 
     def refused(what: str, *args: Any, **options: Any) -> None:
         with pytest.raises(ActivationError, match=f"holds activations of another .*{what}"):
             full(*args, folder=tmp_path, **options)
 
-    refused("list of texts", model, words, (texts[1:], spans[1:]))
-    refused("list of texts", model, words, (texts[::-1], spans[::-1]))
+    refused("list of texts", model, words, said(texts[1:], spans[1:]))
+    refused("list of texts", model, words, said(texts[::-1], spans[::-1]))
     refused("positions", model, words, rows, positions=["cls"])
     refused("attention", model, words, rows, attention=False)
     refused("tokenizer", model, pieces, rows)
@@ -506,21 +563,21 @@ def test_a_folder_with_other_files_is_left_alone(rows: Any, words: Any, tmp_path
 def test_bad_requests_are_refused(rows: Any, words: Any) -> None:
     model = bert(len(words))
     with pytest.raises(ActivationError, match="no texts"):
-        extract(model, words, [], [])
+        extract(model, words, said([], []))
     with pytest.raises(ActivationError, match="one span per text"):
-        extract(model, words, ["my dog"], [])
+        extract(model, words, said(["my dog"], []))
     with pytest.raises(ActivationError, match="unknown position 'first'; there are cls"):
-        extract(model, words, *rows, positions=["first"])
+        extract(model, words, rows, positions=["first"])
     with pytest.raises(ActivationError, match="a list of names"):
-        extract(model, words, *rows, positions="cls")
+        extract(model, words, rows, positions="cls")
     with pytest.raises(ActivationError, match="at least 1"):
-        extract(model, words, *rows, max_tokens_per_batch=0)
+        extract(model, words, rows, max_tokens_per_batch=0)
     with pytest.raises(ActivationError, match="takes 512 at most"):
-        extract(model, words, ["dog " * 600], [(0, 3)])
+        extract(model, words, said(["dog " * 600], [(0, 3)]))
     with pytest.raises(ActivationError, match="not its tokenizer"):
-        extract(bert(7), words, *rows)
+        extract(bert(7), words, rows)
     with pytest.raises(AlignmentError, match="slow tokenizer"):
-        extract(model, type("Slow", (), {"is_fast": False})(), ["a"], [(0, 1)])
+        extract(model, type("Slow", (), {"is_fast": False})(), said(["a"], [(0, 1)]))
 
 
 def test_undefined_states_are_refused(rows: Any, words: Any) -> None:
@@ -528,4 +585,4 @@ def test_undefined_states_are_refused(rows: Any, words: Any) -> None:
     with torch.no_grad():
         model.bert.encoder.layer[0].output.dense.bias[0] = float("nan")
     with pytest.raises(ActivationError, match="infinite or undefined"):
-        extract(model, words, *rows)
+        extract(model, words, rows)

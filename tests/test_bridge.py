@@ -17,7 +17,8 @@ from probing.circuits.idealised import idealised_table
 from probing.circuits.learning import first_above, learning_curve, snapshots
 from probing.models.pretrained import untrained_like
 from probing.sentences import draw_by_word
-from probing.states.batch import prepare, run_batch
+from probing.states.extraction import read
+from probing.states.tokens import tokenise
 from slr.attentions.best import expected_attention_mass
 from slr.task import Task, sample_batch, sample_truth
 
@@ -26,7 +27,7 @@ from slr.task import Task, sample_batch, sample_truth
 def planted(sentiment: Any) -> Any:
     model, tokenizer = planted_model(sentiment["train"]["text"][:])
     parts = {
-        name: prepare(tokenizer, sentiment[name].select(draw_by_word(sentiment[name], 240)))
+        name: tokenise(tokenizer, sentiment[name].select(draw_by_word(sentiment[name], 240)))
         for name in ("train", "test")
     }
     return model, parts
@@ -34,8 +35,8 @@ def planted(sentiment: Any) -> Any:
 
 def test_the_papers_predictor_works_on_planted_states_and_its_gates_differ(planted: Any) -> None:
     model, parts = planted
-    runs = {name: (run_batch(model, batch), batch) for name, batch in parts.items()}
-    table = idealised_table(runs["train"], {"test": runs["test"]}).set_index(["gate", "source"])
+    states = {name: read(model, tokens) for name, tokens in parts.items()}
+    table = idealised_table(states["train"], {"test": states["test"]}).set_index(["gate", "source"])
     for source in ("probes", "fitted"):
         one_sided = table.loc[("one-sided", source)]
         assert one_sided["accuracy"] >= 0.99
@@ -44,8 +45,10 @@ def test_the_papers_predictor_works_on_planted_states_and_its_gates_differ(plant
         assert table.loc[("erf", source)]["attention_mass"] < 0.5
     # The control: states of a model in which nothing marks the informative word for new words.
     other = untrained_like(model)
-    runs = {name: (run_batch(other, batch), batch) for name, batch in parts.items()}
-    control = idealised_table(runs["train"], {"test": runs["test"]}).set_index(["gate", "source"])
+    states = {name: read(other, tokens) for name, tokens in parts.items()}
+    control = idealised_table(states["train"], {"test": states["test"]}).set_index(
+        ["gate", "source"]
+    )
     assert (control["attention_mass"] < 0.9).all()
 
 

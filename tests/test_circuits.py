@@ -1,5 +1,6 @@
 """Directions in weights: by their definition, and in a model where they are known."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,25 +9,31 @@ import torch
 from planted import K, V, planted_model
 from transformers import GPT2Config, GPT2Model
 
-from probing.circuits.directions import directions_table, mean_readout, overlaps, state_directions
-from probing.circuits.heads import (
-    CircuitError,
-    attention_layers,
-    cosine,
-    head_directions,
-    null_cosines,
+from probing.arrays import cosine
+from probing.circuits.directions import (
+    StateDirections,
+    directions_table,
+    head_overlaps,
+    mean_readout,
+    overlap_columns,
+    state_directions,
 )
+from probing.circuits.heads import Head, head_directions, null_cosines
 from probing.circuits.interventions import reading_only
 from probing.models.pretrained import untrained_like
 from probing.sentences import draw_by_word
-from probing.states.batch import TokenBatch, prepare, run_batch
+from probing.sparsity import attention_mass
+from probing.states.anatomy import CircuitError, attention_layers
+from probing.states.extraction import read
+from probing.states.tokens import Tokens, tokenise
+from slr import Overlaps
 
 
 @pytest.fixture(scope="module")
 def planted(sentiment: Any) -> Any:
     model, tokenizer = planted_model(sentiment["train"]["text"][:])
     parts = {
-        name: prepare(tokenizer, sentiment[name].select(draw_by_word(sentiment[name], 120)))
+        name: tokenise(tokenizer, sentiment[name].select(draw_by_word(sentiment[name], 120)))
         for name in ("train", "test")
     }
     return model, parts
@@ -34,31 +41,34 @@ def planted(sentiment: Any) -> Any:
 
 def test_the_planted_model_does_what_it_was_planted_for(planted: Any) -> None:
     model, parts = planted
-    run = run_batch(model, parts["test"])
-    assert ((run.logits > 0) == (parts["test"].labels == 1)).all()
-    assert run.mass(parts["test"].informative, 1).mean() > 0.95
-    assert run.mass(parts["test"].distractor, 1).mean() < 0.05
+    tokens = parts["test"]
+    states = read(model, tokens)
+    assert ((states.logits > 0) == (tokens.labels == 1)).all()
+    assert attention_mass(states).mean() > 0.95
+    distracted = replace(states, tokens=replace(tokens, informative=tokens.distractor))
+    assert attention_mass(distracted).mean() < 0.05
 
 
 def test_masks_mark_the_words_they_name(planted: Any, sentiment: Any) -> None:
     _, parts = planted
-    batch: TokenBatch = parts["test"]
-    assert (batch.informative.sum(1) == 1).all(), "one token a word: a word-level tokenizer"
-    assert (batch.distractor.sum(1) == 1).all()
-    assert not bool((batch.informative & batch.distractor).any())
-    assert not bool((batch.cls & batch.content).any())
-    assert np.bincount(batch.labels).tolist() == [60, 60], "every word equally often"
+    tokens: Tokens = parts["test"]
+    informative, distractor = (tokens.site(name) for name in ("informative", "distractor"))
+    assert (informative.sum(1) == 1).all(), "one token per word: a word-level tokenizer"
+    assert (distractor.sum(1) == 1).all()
+    assert not bool((informative & distractor).any())
+    assert not bool((tokens.site("cls") & tokens.site("all words")).any())
+    assert np.bincount(tokens.labels).tolist() == [60, 60], "every word equally often"
 
 
 def test_scores_of_tokens_are_products_with_the_key_direction(planted: Any) -> None:
     """Attention is a softmax of x . key / sqrt(size): differences of its logarithm show that."""
     _, parts = planted
-    model, batch = untrained_like(planted[0], seed=3), parts["train"]
-    run = run_batch(model, batch)
-    (head,) = head_directions(model, batch)
-    size = model.config.hidden_size
-    scores = run.states[0].numpy() @ head.key / np.sqrt(size)
-    logs = np.log(run.attention[0][:, 0, :6].numpy())
+    model, tokens = untrained_like(planted[0], seed=3), parts["train"]
+    states = read(model, tokens)
+    (head,) = head_directions(model, tokens)
+    first = tokens.offsets[:-1, None] + np.arange(6)
+    scores = states.at(0)[first] @ head.key / np.sqrt(model.config.hidden_size)
+    logs = np.log(states.attention[first, 0, 0])
     for a, b in ((1, 2), (3, 5)):  # the first tokens of a sentence are never padding
         assert logs[:, a] - logs[:, b] == pytest.approx(scores[:, a] - scores[:, b], abs=1e-5)
 
@@ -66,11 +76,11 @@ def test_scores_of_tokens_are_products_with_the_key_direction(planted: Any) -> N
 def test_the_value_direction_is_what_reading_a_token_does_to_the_logits(planted: Any) -> None:
     """Where [CLS] reads one token alone, that token acts by its value only: finite differences."""
     _, parts = planted
-    model, batch = untrained_like(planted[0], seed=3), parts["train"]
+    model, tokens = untrained_like(planted[0], seed=3), parts["train"]
     with torch.no_grad():  # logits that are large enough to be compared
         model.classifier.weight.mul_(50)
-    with reading_only(model, 1, batch.informative):
-        (head,) = head_directions(model, batch)
+    with reading_only(model, 1, tokens.site("informative")):
+        (head,) = head_directions(model, tokens)
         rng = np.random.default_rng(0)
         values = model.bert.encoder.layer[0].attention.self.value
         for _ in range(3):
@@ -82,7 +92,7 @@ def test_the_value_direction_is_what_reading_a_token_does_to_the_logits(planted:
                     lambda module, args, out, s=step, u=u: out + s * (module.weight @ u),
                     prepend=True,
                 )
-                moved.append(run_batch(model, batch).logits.mean())
+                moved.append(read(model, tokens).logits.mean())
                 hook.remove()
             assert (moved[0] - moved[1]) / 2e-2 == pytest.approx(
                 float(head.value @ u.numpy()), rel=0.02, abs=1e-4
@@ -97,7 +107,7 @@ def test_planted_directions_are_found_in_weights_and_states(planted: Any) -> Non
     assert row["nu"] > 0.8
     assert row["distance_to_manifold"] < 0.3
     assert row["kappa_null_95"] < 0.4
-    at = state_directions(run_batch(model, parts["train"]), parts["train"], 0)
+    at = state_directions(read(model, parts["train"]), 0)
     assert np.argmax(np.abs(at.k_hat)) == K
     assert np.argmax(np.abs(at.v_hat)) == V
     # The control: weights that nobody planted are no closer than random directions.
@@ -109,7 +119,7 @@ def test_planted_directions_are_found_in_weights_and_states(planted: Any) -> Non
 def test_an_encoder_without_a_classifier_is_read_by_a_probe(planted: Any) -> None:
     model, parts = planted
     readout = mean_readout(model.bert, parts["train"])
-    logits = run_batch(model.bert, parts["test"], readout).logits
+    logits = read(model.bert, parts["test"], readout).logits
     assert np.mean((logits > 0) == (parts["test"].labels == 1)) > 0.9
     assert len(directions_table(model.bert, parts["train"], readout=readout)) == 1
 
@@ -125,16 +135,21 @@ def test_random_cosines_have_the_spread_of_their_dimension() -> None:
 
 def test_overlaps_are_those_of_the_theory() -> None:
     e = np.eye(3)
+
+    def overlaps(key: Any, value: Any, k_hat: Any, v_hat: Any) -> Overlaps:
+        directions = StateDirections(k_hat, v_hat, k_hat, v_hat, v_hat, 0.0, 1.0)
+        return head_overlaps(Head(1, 1, key, value), directions)
+
     found = overlaps(e[0], e[1], e[0], (e[1] + e[2]) / np.sqrt(2))
-    assert found["kappa"] == 1
-    assert found["nu"] == pytest.approx(np.sqrt(0.5))
-    assert found["distance_to_manifold"] == 0
+    assert found.kappa == 1
+    assert found.nu == pytest.approx(np.sqrt(0.5))
+    assert overlap_columns(found)["distance_to_manifold"] == 0
     swapped = overlaps(e[1], e[0], e[0], e[1])
-    assert (swapped["kappa"], swapped["eta"], swapped["theta"]) == (0, 1, 1)
-    assert swapped["distance_to_manifold"] == pytest.approx(np.sqrt(2))
+    assert (swapped.kappa, swapped.eta, swapped.theta) == (0, 1, 1)
+    assert overlap_columns(swapped)["distance_to_manifold"] == pytest.approx(np.sqrt(2))
 
 
 def test_other_architectures_are_refused_in_one_line() -> None:
     config = GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=10)
-    with pytest.raises(CircuitError, match="GPT2Model is no BERT-like encoder"):
+    with pytest.raises(CircuitError, match="GPT2Model is not a BERT-like encoder"):
         attention_layers(GPT2Model(config))

@@ -33,6 +33,7 @@ from probing.probes.description_length import (
     word_blocks,
 )
 from probing.probes.linear import LinearProbe
+from probing.states.tokens import Tokens
 
 D, N_WORDS = 30, 24
 EFFORT = Effort(n_draws=2, n_orders=3, n_directions=5)
@@ -53,12 +54,15 @@ def labelled(kind: str, n: int, seed: int) -> tuple[Any, Any, Any]:
 
 def label_tasks(kind: str) -> LabelTasks:
     parts = {"train": labelled(kind, 960, 0), "held_out": labelled(kind, 480, 1)}
-    X, y, words = ({name: part[i] for name, part in parts.items()} for i in range(3))
-    return LabelTasks(X, y, words)
+    tokens = {
+        name: Tokens(np.arange(len(X) + 1), np.ones(len(X), bool), labels=y, words=words)
+        for name, (X, y, words) in parts.items()
+    }
+    return LabelTasks({name: part[0] for name, part in parts.items()}, tokens)
 
 
 def rows_of(tasks: Any, seed: int = 0) -> pd.DataFrame:
-    return pd.DataFrame(control_rows(tasks, effort=EFFORT, seed=seed)).set_index("task")
+    return pd.DataFrame(control_rows(tasks, EFFORT, seed)).set_index("task")
 
 
 @pytest.fixture(scope="module")
@@ -224,8 +228,8 @@ def test_the_declared_token_has_the_highest_priority_of_its_sentence() -> None:
     assert declared.tolist() == [False, False, True, False, True, False]
 
 
-def located(kind: str, n: int, seed: int) -> tuple[Any, ...]:
-    """Five tokens a sentence, of twenty types. One is marked along e0, or types are one-hot and
+def located(kind: str, n: int, seed: int) -> tuple[Any, Tokens]:
+    """Five tokens per sentence, of twenty types. One is marked along e0, or types are one-hot and
     the informative token is one of four types.
     """
     rng = np.random.default_rng(seed)
@@ -240,13 +244,15 @@ def located(kind: str, n: int, seed: int) -> tuple[Any, ...]:
         X[place, 0] += 5.0
     else:
         X[np.arange(5 * n), types] += 8.0
-    return X, offsets, informative, types[place], types
+    return X, Tokens(offsets, informative, ids=types, words=types[place])
 
 
 def location_tasks(kind: str) -> LocationTasks:
     parts = {"train": located(kind, 240, 0), "held_out": located(kind, 240, 1)}
-    fields = ({name: part[i] for name, part in parts.items()} for i in range(5))
-    return LocationTasks(*fields)
+    X, tokens = {}, {}
+    for name, part in parts.items():
+        X[name], tokens[name] = part
+    return LocationTasks(X, tokens)
 
 
 def test_a_marked_place_is_selective_and_types_known_by_heart_are_not() -> None:
@@ -266,11 +272,11 @@ def test_the_place_of_one_word_in_four_costs_two_bits() -> None:
     states, offsets = rng.standard_normal((400, 5)), np.arange(0, 401, 4)
     informative = np.tile([True, False, False, False], 100)
     blocks = fraction_blocks(100, rng)
-    code = location_code(states, offsets, informative, blocks)
+    code = location_code(states, Tokens(offsets, informative), blocks)
     assert code.uniform_bits == pytest.approx(200)
     assert code.compression == pytest.approx(1, abs=0.05)
     pairs = np.tile([True, True, False, False], 100)  # a word of two tokens: one bit
-    assert location_code(states, offsets, pairs, blocks).uniform_bits == pytest.approx(100)
+    assert location_code(states, Tokens(offsets, pairs), blocks).uniform_bits == pytest.approx(100)
 
 
 def test_equal_seeds_give_equal_controls_and_others_do_not() -> None:
@@ -313,7 +319,7 @@ def test_the_script_writes_its_table(
 
 
 def test_held_out_sentences_are_of_the_training_split_and_not_fitted(sentiment: Any) -> None:
-    parts = control_splits(sentiment, max_rows=400)
+    parts = control_splits(sentiment, max_sentences=400)
     texts = {name: set(split["text"][:]) for name, split in parts.items()}
     sizes = {name: len(split) for name, split in parts.items()}
     assert sizes == {"train": 400, "held_out": 100, "test": 100, "ood_tokens": 100}
@@ -321,7 +327,7 @@ def test_held_out_sentences_are_of_the_training_split_and_not_fitted(sentiment: 
     everything = set(sentiment["train"]["text"][:])
     assert texts["train"] | texts["held_out"] <= everything
     small = type(sentiment)({"train": sentiment["train"].select(range(50))})
-    sizes = {name: len(split) for name, split in control_splits(small, max_rows=400).items()}
+    sizes = {name: len(split) for name, split in control_splits(small, max_sentences=400).items()}
     assert sizes == {"train": 40, "held_out": 10}
 
 

@@ -9,7 +9,7 @@ import pytest
 from data_gen import DatasetError, build_dataset, builtin_specs, parse_spec, read_spec
 from data_gen import stream_dataset as stream
 from data_gen.dataset import chosen_splits, features
-from data_gen.sentences import INFORMATIVE
+from data_gen.patterns import INFORMATIVE
 
 PUBLISHED_ROWS = {
     "train": 15_552,

@@ -20,8 +20,9 @@ from probing.doctor.checks import DOCTOR, examine
 from probing.doctor.subject import Patient
 from probing.models.pretrained import untrained_like
 from probing.sentences import draw
-from probing.states import extraction as activations
-from probing.states.extraction import Activations, extract
+from probing.states import extraction, store
+from probing.states.extraction import extract
+from probing.states.tokens import States
 
 
 @pytest.fixture(scope="module")
@@ -150,24 +151,24 @@ def test_a_forgotten_hook_is_found(healthy: Patient) -> None:
 # ---- faults of what all results go through
 
 
-def naive(model: Any, tokenizer: Any, texts: Any, spans: Any, **options: Any) -> Activations:
+def naive(model: Any, tokenizer: Any, rows: Any, **options: Any) -> States:
     """Pads on the side that the tokenizer prefers, and lets the positions shift."""
-    right = extract(model, tokenizer, texts, spans, **options)
-    inputs = tokenizer(list(texts), return_tensors="pt", padding=True)
+    right = extract(model, tokenizer, rows, **options)
+    inputs = tokenizer(list(rows["text"]), return_tensors="pt", padding=True)
     with torch.no_grad():
         states = model.base_model(**inputs, output_hidden_states=True).hidden_states
     mask = inputs["attention_mask"].bool()
     tokens = torch.stack([layer[mask] for layer in states], dim=1).numpy()
-    return replace(right, states={**right.states, "tokens": tokens})
+    return replace(right, layers=tokens)
 
 
-def leaking(model: Any, *args: Any, **options: Any) -> Activations:
+def leaking(model: Any, *args: Any, **options: Any) -> States:
     found = extract(model, *args, **options)
     model.base_model.encoder.layer[0].register_forward_hook(lambda *_: None)
     return found
 
 
-def training(model: Any, *args: Any, **options: Any) -> Activations:
+def training(model: Any, *args: Any, **options: Any) -> States:
     found = extract(model, *args, **options)
     model.train()
     return found
@@ -207,9 +208,9 @@ def test_seeds_that_do_nothing_or_do_not_repeat_are_found(
 def test_a_cache_key_that_leaves_something_out_is_found(
     left_out: str, healthy: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    complete = activations._key
+    complete = store.key_of
     monkeypatch.setattr(
-        activations, "_key", lambda *args: complete(*args) | {left_out: "whatever it is"}
+        extraction, "key_of", lambda *args: complete(*args) | {left_out: "whatever it is"}
     )
     assert failed(healthy) == {"cache keys"}
 
@@ -280,7 +281,7 @@ def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("good", "sentiment", 0, "12 of 12 checks passed"),
         ("good", "sentiment-as-released", 1, "2304 in test"),  # the slip in the released data
-        ("./nowhere", "sentiment", 2, "no folder"),
+        ("./nowhere", "sentiment", 2, "not a folder"),
     ],
 )
 def test_the_script_says_what_it_found_by_its_exit_code(

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from random_specs import patterns, spec_tables
 
 from data_gen import Sentence, parse_spec
-from data_gen.patterns import Element, Pattern
+from data_gen.patterns import INFORMATIVE, Element, Pattern
 from data_gen.permutation import permute, shuffled
 from data_gen.proofs import repeated_sentence, shared_sentence
-from data_gen.sentences import INFORMATIVE
 from data_gen.spec import Spec
 from data_gen.splits import Split
 

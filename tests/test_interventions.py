@@ -7,35 +7,39 @@ import pandas as pd
 import pytest
 import torch
 from planted import V, planted_model
+from test_activations import D_MODEL, N_LAYERS, bert, gpt2
+from test_alignment import byte_level
 
-from probing.circuits.causal import Bench, causal_table
+from probing.circuits.causal import CausalTest, Trial, causal_table
 from probing.circuits.interventions import (
+    Erase,
+    Leace,
+    Reflect,
+    Steer,
     edited,
-    erase,
-    leace,
     reading_only,
-    reflect,
-    steer,
     without_heads,
 )
 from probing.probes.linear import LinearProbe
 from probing.sentences import draw_by_word
-from probing.states.batch import prepare, run_batch
+from probing.states.extraction import extract, read
+from probing.states.recording import recorded
+from probing.states.tokens import tokenise
 
 
 @pytest.fixture(scope="module")
-def bench(sentiment: Any) -> Bench:
+def trial(sentiment: Any) -> Trial:
     model, tokenizer = planted_model(sentiment["train"]["text"][:])
     train, test = (
-        prepare(tokenizer, sentiment[name].select(draw_by_word(sentiment[name], 240)))
+        tokenise(tokenizer, sentiment[name].select(draw_by_word(sentiment[name], 240)))
         for name in ("train", "test")
     )
-    return Bench(model, train, test)
+    return Trial(model, train, test)
 
 
 @pytest.fixture(scope="module")
-def table(bench: Bench) -> pd.DataFrame:
-    return causal_table(bench)
+def table(trial: Trial) -> pd.DataFrame:
+    return causal_table(trial)
 
 
 def hooks_of(model: Any) -> int:
@@ -59,7 +63,7 @@ def test_erase_sets_a_coordinate_and_leaves_the_rest() -> None:
     states = torch.tensor(rng.standard_normal((5, 4)), dtype=torch.float32)
     u = rng.standard_normal(4)
     along = torch.tensor(u / np.linalg.norm(u), dtype=torch.float32)
-    after = erase(u, 0.7)(states)
+    after = Erase(u, 0.7)(states)
     assert (after @ along).numpy() == pytest.approx(0.7, abs=1e-5)
     rest = states - (states @ along)[:, None] * along
     assert (after - 0.7 * along).numpy() == pytest.approx(rest.numpy(), abs=1e-5)
@@ -67,10 +71,10 @@ def test_erase_sets_a_coordinate_and_leaves_the_rest() -> None:
 
 def test_a_reflection_is_its_own_inverse_and_steering_adds() -> None:
     states = torch.randn((5, 4), generator=torch.Generator().manual_seed(0))
-    edit = reflect(np.array([1.0, 0, 0, 0]), 0.5)
+    edit = Reflect(np.array([1.0, 0, 0, 0]), 0.5)
     assert edit(states)[:, 0].numpy() == pytest.approx(1 - states[:, 0].numpy(), abs=1e-6)
     assert edit(edit(states)).numpy() == pytest.approx(states.numpy(), abs=1e-6)
-    moved = steer(np.array([0, 2.0, 0, 0]), np.arange(5.0))(states) - states
+    moved = Steer(np.array([0, 2.0, 0, 0]), np.arange(5.0))(states) - states
     assert moved[:, 1].numpy() == pytest.approx(np.arange(5.0), abs=1e-5)
     assert moved[:, [0, 2, 3]].abs().max() < 1e-6
 
@@ -81,7 +85,7 @@ def test_after_leace_no_linear_probe_finds_the_concept() -> None:
     X = rng.standard_normal((400, 6)) @ rng.standard_normal((6, 6))
     X[:, 2] += 3 * y
     before = LinearProbe(C=1.0).fit(X, y).score(X, y)
-    Z = leace(X, y)(torch.tensor(X)).numpy()
+    Z = Leace.fit(X, y)(torch.tensor(X)).numpy()
     # Equal class means: the best linear predictor of the concept is a constant.
     assert Z[y == 1].mean(0) == pytest.approx(Z[y == 0].mean(0), abs=1e-8)
     after = LinearProbe(C=1.0).fit(Z, y).score(Z, y)
@@ -89,53 +93,95 @@ def test_after_leace_no_linear_probe_finds_the_concept() -> None:
     assert after < 0.6
 
 
+def test_an_edit_is_a_value_that_can_be_printed_compared_and_moved() -> None:
+    u = np.array([3.0, 4.0])
+    assert Erase(u, 0.5) == Erase(2 * u, 0.5) != Erase(u, 0.6)
+    assert Erase(u, 0.5) != Reflect(u, 0.5)
+    assert str(Erase(u, 0.5)) == "Erase(at=0.5)"
+    test = CausalTest("steer", "v_hat", "informative", Steer(u, np.ones(3)), dose=1.0)
+    assert test == CausalTest("steer", "v_hat", "informative", Steer(u, np.ones(3)), dose=1.0)
+    states = torch.randn((3, 2), generator=torch.Generator().manual_seed(0))
+    X, y = np.random.default_rng(0).standard_normal((50, 2)), np.arange(50) % 2
+    assert Leace.fit(X, y) == Leace.fit(X, y) != Leace.fit(X + 1, y)
+    for edit in (Erase(u, 0.5), Reflect(u, 0.5), Steer(u, np.ones(3)), Leace.fit(X, y)):
+        exact = edit(states.double())
+        assert exact.dtype == torch.float64
+        assert edit(states).numpy() == pytest.approx(exact.numpy(), abs=1e-6)
+        assert edit.to(states) == edit.to(states.double()).to(states)
+
+
 # ---- in a model
 
 
-def test_an_edit_shows_in_the_captured_state_and_is_gone_afterwards(bench: Bench) -> None:
-    before, hooks = run_batch(bench.model, bench.test), hooks_of(bench.model)
+@pytest.mark.parametrize("build", [bert, gpt2])
+def test_edits_work_in_every_architecture(build: Any, sentiment: Any) -> None:
+    """At the layer and the tokens they name, not below, and the doctor's way: at every token."""
+    tokenizer = byte_level(sentiment["train"]["text"][:])
+    rows = sentiment["test"][:8]
+    tokens, model = tokenise(tokenizer, rows), build(len(tokenizer))
+    plain = extract(model, tokenizer, rows, positions=["tokens"]).layers
+    shift = torch.linspace(-1, 2, D_MODEL)
+    own, padded = tokens.informative, tokens.padded()
+    with recorded(model) as record:
+        for layer in range(N_LAYERS + 1):
+            changes = []
+            for mask in (tokens.site("informative"), None):  # without a mask: every token
+                with edited(model, layer, lambda states: states + shift, mask):
+                    states = record(**padded.inputs).states
+                below = padded.ragged(states[layer - 1]).numpy()
+                assert layer == 0 or below == pytest.approx(plain[:, layer - 1], abs=1e-4)
+                changes.append(padded.ragged(states[layer]).numpy() - plain[:, layer])
+            assert np.abs(changes[0][~own]).max() < 1e-4
+            for change in (changes[0][own], changes[1]):
+                assert np.abs(change).max(axis=1).min() > 0.1
+                if layer < N_LAYERS or build is bert:  # GPT-2 normalises its last state
+                    assert change == pytest.approx(np.tile(shift, (len(change), 1)), abs=1e-4)
+
+
+def test_an_edit_shows_in_the_captured_state_and_is_gone_afterwards(trial: Trial) -> None:
+    before, hooks = read(trial.model, trial.test), hooks_of(trial.model)
     for layer in (0, 1):
-        with edited(bench.model, layer, lambda states: states + 1, bench.test.informative):
-            during = run_batch(bench.model, bench.test)
-        change = during.states[layer] - before.states[layer]
-        assert change[bench.test.informative].numpy() == pytest.approx(1, abs=1e-5)
-        assert change[~bench.test.informative].abs().max() < 1e-5
-    assert hooks_of(bench.model) == hooks
-    assert (run_batch(bench.model, bench.test).logits == before.logits).all()
+        with edited(trial.model, layer, lambda states: states + 1, trial.test.site("informative")):
+            during = read(trial.model, trial.test)
+        change = during.at(layer) - before.at(layer)
+        assert change[trial.test.informative] == pytest.approx(1, abs=1e-5)
+        assert np.abs(change[~trial.test.informative]).max() < 1e-5
+    assert hooks_of(trial.model) == hooks
+    assert (read(trial.model, trial.test).logits == before.logits).all()
 
 
-def test_hooks_are_removed_when_the_block_fails(bench: Bench) -> None:
-    hooks = hooks_of(bench.model)
-    mask = bench.test.informative
+def test_hooks_are_removed_when_the_block_fails(trial: Trial) -> None:
+    hooks = hooks_of(trial.model)
+    mask = trial.test.site("informative")
     contexts = [
-        edited(bench.model, 0, lambda states: states, mask),
-        without_heads(bench.model, [(1, 1)]),
-        reading_only(bench.model, 1, mask),
+        edited(trial.model, 0, lambda states: states, mask),
+        without_heads(trial.model, [(1, 1)]),
+        reading_only(trial.model, 1, mask),
     ]
     for context in contexts:
         with pytest.raises(RuntimeError, match="on purpose"), context:
-            assert hooks_of(bench.model) > hooks
+            assert hooks_of(trial.model) > hooks
             raise RuntimeError("on purpose")
-        assert hooks_of(bench.model) == hooks
+        assert hooks_of(trial.model) == hooks
 
 
-def test_layers_and_heads_that_are_not_there_are_refused(bench: Bench) -> None:
-    mask = bench.test.informative
-    with pytest.raises(ValueError, match="between 0 and 1"), edited(bench.model, 2, abs, mask):
+def test_layers_and_heads_that_are_not_there_are_refused(trial: Trial) -> None:
+    mask = trial.test.site("informative")
+    with pytest.raises(ValueError, match="between 0 and 1"), edited(trial.model, 2, abs, mask):
         pass
-    with pytest.raises(ValueError, match="heads 1 to 1"), without_heads(bench.model, [(1, 2)]):
+    with pytest.raises(ValueError, match="heads 1 to 1"), without_heads(trial.model, [(1, 2)]):
         pass
-    with pytest.raises(ValueError, match="between 1 and 1"), reading_only(bench.model, 0, mask):
+    with pytest.raises(ValueError, match="between 1 and 1"), reading_only(trial.model, 0, mask):
         pass
 
 
-def test_what_cls_reads_can_be_moved_by_hand(bench: Bench) -> None:
+def test_what_cls_reads_can_be_moved_by_hand(trial: Trial) -> None:
     """[CLS] told to read the distractor says what the distractor says."""
-    batch = bench.test
-    distractor_states = run_batch(bench.model, batch).states[0][batch.distractor]
-    with reading_only(bench.model, 1, batch.distractor):
-        logits = run_batch(bench.model, batch).logits
-    assert ((logits > 0) == (distractor_states[:, V] > 0).numpy()).all()
+    tokens = trial.test
+    distractor_states = read(trial.model, tokens).at(0)[tokens.distractor]
+    with reading_only(trial.model, 1, tokens.site("distractor")):
+        logits = read(trial.model, tokens).logits
+    assert ((logits > 0) == (distractor_states[:, V] > 0)).all()
 
 
 # ---- the causal table, on planted truth: each effect with its control

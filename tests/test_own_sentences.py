@@ -97,7 +97,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no sentences"):
         read_data(tmp_path / "empty.csv")
     (tmp_path / "broken.jsonl").write_text('{"text": ')
-    with pytest.raises(DatasetError, match="line 1 is no JSON"):
+    with pytest.raises(DatasetError, match="line 1 is not JSON"):
         read_data(tmp_path / "broken.jsonl")
     with pytest.raises(DatasetError, match=r"generate_data\.py"):
         read_data(tmp_path)

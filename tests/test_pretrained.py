@@ -13,6 +13,7 @@ import probe
 import pytest
 import sparsity
 import torch
+from local_hub import COMMIT
 from matplotlib.figure import Figure
 from probing.figures import PUBLISHED, SERIES, ShadedSentence, plot_figure1
 from sklearn.linear_model import LogisticRegression
@@ -21,8 +22,9 @@ from transformers import GPT2Config, GPT2Model
 from data_gen import build_dataset, build_tokenizer
 from probing.models import pretrained
 from probing.models.presets import build_model
-from probing.models.pretrained import ModelError, load_model, untrained_like
-from probing.probes.by_layer import chosen_layers, layer_means, probe_states, read_splits
+from probing.models.pretrained import ModelError, load_model, revision_of, untrained_like
+from probing.probes.by_layer import chosen_layers, layer_means, probe_states
+from probing.probes.splits import read_splits
 from probing.sentences import at_most, draw, informative_words
 from probing.states.extraction import extract
 
@@ -64,9 +66,9 @@ def test_minilm_is_there_and_verified(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("./nowhere", "no folder"),
-        ("a/b/c", "no folder"),
-        (__file__, "no folder"),
+        ("./nowhere", "not a folder"),
+        ("a/b/c", "not a folder"),
+        (__file__, "not a folder"),
         ("no-such-model-at-all", "hub"),
     ],
 )
@@ -76,7 +78,7 @@ def test_a_model_that_is_not_there_is_one_clear_line(name: str, message: str) ->
     assert "\n" not in str(error.value)
 
 
-def test_a_model_on_the_hub_is_had_by_name_and_later_from_the_cache(
+def test_a_model_on_the_hub_is_loaded_by_name_and_later_from_the_cache(
     folder: Path, tmp_path: Path
 ) -> None:
     environment = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
@@ -87,7 +89,10 @@ def test_a_model_on_the_hub_is_had_by_name_and_later_from_the_cache(
     weights = float(sum(p.detach().sum() for p in load_model(str(folder))[0].parameters()))
     assert found["there"]["weights"] == pytest.approx(weights)
     assert found["cached"]["weights"] == found["there"]["weights"]
-    assert "knows no model somebody/no-model" in found["unknown"]["error"]
+    for outcome in (found["there"], found["cached"]):
+        assert outcome["revision"] == COMMIT
+    assert revision_of(str(folder)) is None
+    assert "has no model somebody/no-model" in found["unknown"]["error"]
     assert "it does not answer" in found["offline"]["error"]
 
 
@@ -179,8 +184,7 @@ def test_the_results_do_not_depend_on_the_number_of_processes(folder: Path, revi
     model, tokenizer = load_model(str(folder))
     states = read_splits(model, tokenizer, reviews, max_token_sentences=60)
     one, two = (
-        probe_states(states, probes=("head", "reader", "cls"), C=1.0, n_jobs=n_jobs)
-        for n_jobs in (1, 2)
+        probe_states(states, probes=("head", "reader", "cls"), C=1.0, jobs=jobs) for jobs in (1, 2)
     )
     pd.testing.assert_frame_equal(one, two)
 
@@ -205,9 +209,7 @@ def test_the_papers_protocol_is_what_its_notebook_does(
     released = at_most(build_dataset("sentiment-as-released"), 1500)
     model, tokenizer = load_model(str(folder))
     states = {
-        name: extract(
-            model, tokenizer, split["text"][:], split["span"][:], positions=["cls"]
-        ).states["cls"][:, 1]
+        name: extract(model, tokenizer, split, positions=["cls"]).at(1, "cls")
         for name, split in released.items()
     }
     theirs = LogisticRegression(C=1.0, max_iter=1000, tol=1e-6)

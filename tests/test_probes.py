@@ -1,5 +1,6 @@
 """Probes find what was planted, and nothing where nothing is."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +11,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from probing.probes.head import SingleLocationHead, loss_and_gradient
-from probing.probes.linear import LinearProbe, LocationProbe, fit_layers, shuffled_labels
+from probing.arrays import unit
+from probing.probes.head import SingleLocationHead, loss_and_gradient, ragged_softmax
+from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
-from probing.probes.logistic import fit_logistic, unit
+from probing.probes.location import LocationProbe
+from probing.probes.logistic import fit_logistic
 from probing.probes.penalty import C_GRID, grouped_folds
-from probing.states.ragged import keep_tokens, ragged_softmax
+from probing.states.tokens import States, Tokens
 
 D = 20
 # States have a mean and a scale in each coordinate, which the probes must see through.
@@ -39,11 +42,8 @@ def pooled(n: int, seed: int, *, signal: float = 3.0) -> Pooled:
 
 
 class Sentences(NamedTuple):
-    states: Any
-    offsets: Any
-    informative: Any
-    y: Any
-    groups: Any
+    X: Any
+    tokens: Tokens
 
 
 def sentences(n: int, seed: int) -> Sentences:
@@ -63,7 +63,7 @@ def sentences(n: int, seed: int) -> Sentences:
     states[there] += 3 * np.outer(rng.choice([-1, 1], size=n), V_STAR)
     informative = np.zeros(len(states), dtype=bool)
     informative[here] = True
-    return Sentences(states * SCALE + MEAN, offsets, informative, y, groups)
+    return Sentences(states * SCALE + MEAN, Tokens(offsets, informative, labels=y, words=groups))
 
 
 # In the space of scaled states these are the directions that read the planted coordinates.
@@ -179,67 +179,63 @@ def test_each_fold_leaves_out_words_of_both_labels() -> None:
         assert set(positive[train]) == set(positive[test]) == {True, False}
 
 
-def test_layers_are_probed_one_by_one() -> None:
-    X, y, groups = pooled(500, 6)
-    noise = np.random.default_rng(0).standard_normal(X.shape)
-    first, second = fit_layers(np.stack([noise, X], axis=1), y, groups)
-    assert first.score(noise, y) < 0.7 < second.score(X, y)
-    assert (second.coef_ == LinearProbe().fit(X, y, groups).coef_).all()
-
-
 def test_the_location_probe_ranks_the_planted_token_first() -> None:
     train, test = sentences(800, 0), sentences(800, 1)
-    probe = LocationProbe().fit(train.states, train.offsets, train.informative, train.groups)
-    assert probe.score(*test[:3]) > 0.95
+    probe = LocationProbe().fit(*train)
+    assert probe.score(*test) > 0.95
     # The strongest penalty that ranks as well wins, and bends the direction towards the class
     # means; one that hardly binds gives the direction itself.
     assert probe.direction_ @ K_READ > 0.8
-    assert LocationProbe(C=1.0).fit(*train[:3]).direction_ @ K_READ > 0.95
-    ranks = probe.ranks(*test[:3])
+    assert LocationProbe(C=1.0).fit(*train).direction_ @ K_READ > 0.95
+    ranks = probe.ranks(*test)
     assert ranks.min() == 1
-    assert probe.score(*test[:3]) == np.mean(ranks == 1)
+    assert probe.score(*test) == np.mean(ranks == 1)
+    assert test.tokens.informative[probe.predict(*test)].mean() == probe.score(*test)
 
 
 def test_a_location_probe_of_random_tokens_is_at_chance() -> None:
     train, test = sentences(800, 0), sentences(3000, 1)
     rng = np.random.default_rng(0)
 
-    def any_token(data: Sentences) -> Any:
-        chosen = np.zeros(len(data.states), dtype=bool)
-        chosen[data.offsets[:-1] + rng.integers(np.diff(data.offsets))] = True
-        return chosen
+    def any_token(tokens: Tokens) -> Tokens:
+        chosen = np.zeros(tokens.offsets[-1], dtype=bool)
+        chosen[tokens.offsets[:-1] + rng.integers(tokens.lengths)] = True
+        return replace(tokens, informative=chosen)
 
-    probe = LocationProbe(C=0.1).fit(train.states, train.offsets, any_token(train))
-    chance = np.mean(1 / np.diff(test.offsets))
-    assert abs(probe.score(test.states, test.offsets, any_token(test)) - chance) < 0.04
+    probe = LocationProbe(C=0.1).fit(train.X, any_token(train.tokens))
+    chance = np.mean(1 / test.tokens.lengths)
+    assert abs(probe.score(test.X, any_token(test.tokens)) - chance) < 0.04
 
 
 def test_ties_count_against_the_location_probe() -> None:
-    data = sentences(50, 2)
-    probe = LocationProbe(C=1.0).fit(np.ones((len(data.states), 2)), *data[1:3])
-    assert probe.score(np.ones((len(data.states), 2)), *data[1:3]) == 0
-    assert (probe.ranks(np.ones((len(data.states), 2)), *data[1:3]) == np.diff(data.offsets)).all()
+    tokens = sentences(50, 2).tokens
+    same = np.ones((tokens.offsets[-1], 2))
+    probe = LocationProbe(C=1.0).fit(same, tokens)
+    assert probe.score(same, tokens) == 0
+    assert (probe.ranks(same, tokens) == tokens.lengths).all()
 
 
-def test_masked_tokens_are_not_looked_at() -> None:
-    data = sentences(200, 3)
-    states = data.states.copy()
-    special = np.zeros(len(states), dtype=bool)
-    loud = data.offsets[:-1][~data.informative[data.offsets[:-1]]]  # some first tokens
+def test_special_tokens_are_not_looked_at() -> None:
+    X, tokens = sentences(200, 3)
+    first = tokens.offsets[:-1]
+    loud = first[~tokens.informative[first]]  # some first tokens
+    special = np.zeros(len(X), dtype=bool)
     special[loud] = True
-    probe = LocationProbe(C=1.0).fit(states, *data[1:3], mask=~special)
-    states[loud] = MEAN + 100 * probe.direction_
-    assert probe.score(states, *data[1:3], mask=~special) > 0.95
-    assert probe.score(states, *data[1:3]) < 0.5
-    rows, offsets = keep_tokens(data.offsets, ~special)
-    assert offsets[-1] == len(rows) == (~special).sum()
+    tokens = replace(tokens, special=special)
+    inner = tokens.words_only()
+    probe = LocationProbe(C=1.0).fit(X[~special], inner)
+    X[loud] = MEAN + 100 * probe.direction_
+    assert probe.score(X[~special], inner) > 0.95
+    assert probe.score(X, tokens) < 0.5
+    assert inner.offsets[-1] == (~special).sum()
+    states = States(tokens, layers=X[:, None]).words_only()
+    assert (states.at(0) == X[~special]).all()
 
 
 def test_a_sample_of_the_tokens_gives_nearly_the_same_location() -> None:
     data = sentences(800, 0)
     few, same, other = (
-        LocationProbe(C=0.1, max_tokens=1000, random_state=seed).fit(*data[:3])
-        for seed in (0, 0, 1)
+        LocationProbe(C=0.1, max_tokens=1000, random_state=seed).fit(*data) for seed in (0, 0, 1)
     )
     assert few.direction_ @ K_READ > 0.95
     assert (few.coef_ == same.coef_).all(), "equal seeds, equal results"
@@ -249,34 +245,37 @@ def test_a_sample_of_the_tokens_gives_nearly_the_same_location() -> None:
 @pytest.mark.parametrize("n_starts", [1, 2])
 def test_the_head_recovers_k_and_v_and_attends_to_the_planted_token(n_starts: int) -> None:
     train, test = sentences(800, 0), sentences(400, 1)
-    head = SingleLocationHead(n_starts=n_starts)
-    head.fit(train.states, train.offsets, train.y, train.groups)
+    head = SingleLocationHead(n_starts=n_starts).fit(*train)
     assert head.k_hat_ @ K_READ > 0.9
     assert head.v_hat_ @ V_READ > 0.9
-    assert head.score(test.states, test.offsets, test.y) > 0.97
-    attention = head.attention(test.states, test.offsets)
-    assert_allclose(np.add.reduceat(attention, test.offsets[:-1]), 1)
-    assert attention[test.informative].mean() > 0.8
+    assert head.score(*test) > 0.97
+    attention, starts = head.attention(*test), test.tokens.offsets[:-1]
+    assert_allclose(np.add.reduceat(attention, starts), 1)
+    assert attention[test.tokens.informative].mean() > 0.8
     # what it says of itself: the weighted value of the states as given
-    logit = np.add.reduceat(attention * (test.states @ head.v_), test.offsets[:-1])
-    assert_allclose(logit + head.intercept_, head.decision_function(test.states, test.offsets))
+    logit = np.add.reduceat(attention * (test.X @ head.v_), starts)
+    assert_allclose(logit + head.intercept_, head.decision_function(*test))
 
 
 def test_on_shuffled_labels_the_head_is_at_chance() -> None:
     train, test = sentences(800, 0), sentences(3000, 1)
     rng = np.random.default_rng(0)
-    head = SingleLocationHead(C=1e-2).fit(*train[:2], shuffled_labels(train.y, None, rng))
+
+    def shuffled(tokens: Tokens) -> Tokens:
+        return replace(tokens, labels=shuffled_labels(tokens.labels, None, rng))
+
+    head = SingleLocationHead(C=1e-2).fit(train.X, shuffled(train.tokens))
     # Its direction is random, not absent, and reads true labels with either sign: shuffle both.
-    assert abs(head.score(*test[:2], shuffled_labels(test.y, None, rng)) - 0.5) < 0.04
+    assert abs(head.score(test.X, shuffled(test.tokens)) - 0.5) < 0.04
 
 
 def test_gradient_of_the_head() -> None:
-    data = sentences(30, 4)
-    Z, sign = (data.states - MEAN) / SCALE, 2.0 * data.y - 1
+    X, tokens = sentences(30, 4)
+    Z, sign = (X - MEAN) / SCALE, 2.0 * tokens.labels - 1
     point = np.random.default_rng(0).standard_normal(2 * D + 1)
     error = check_grad(
-        lambda p: loss_and_gradient(p, Z, data.offsets, sign, 0.3)[0],
-        lambda p: loss_and_gradient(p, Z, data.offsets, sign, 0.3)[1],
+        lambda p: loss_and_gradient(p, Z, tokens.offsets, sign, 0.3)[0],
+        lambda p: loss_and_gradient(p, Z, tokens.offsets, sign, 0.3)[1],
         point,
     )
     assert error < 1e-5
@@ -286,7 +285,7 @@ def test_gradient_of_the_head() -> None:
 def test_the_head_stops_at_a_minimum(C: float) -> None:
     data = sentences(300, 6)
     head, further = (
-        SingleLocationHead(C=C, tol=tol, max_iter=5000).fit(*data[:2], data.y)
+        SingleLocationHead(C=C, tol=tol, max_iter=5000).fit(*data)
         for tol in (SingleLocationHead().tol, 1e-11)
     )
     assert head.objective_ == pytest.approx(further.objective_, rel=1e-3)
@@ -300,7 +299,7 @@ def test_a_ragged_softmax_is_the_softmax_of_each_sentence() -> None:
 def test_equal_seeds_give_equal_heads_and_others_do_not() -> None:
     data = sentences(300, 5)
     first, again, other = (
-        SingleLocationHead(C=0.1, max_sentences=200, random_state=seed).fit(*data[:2], data.y)
+        SingleLocationHead(C=0.1, max_sentences=200, random_state=seed).fit(*data)
         for seed in (0, 0, 1)
     )
     assert (first.k_ == again.k_).all()
@@ -308,10 +307,10 @@ def test_equal_seeds_give_equal_heads_and_others_do_not() -> None:
     copy = clone(first)
     assert copy.get_params() == first.get_params()
     with pytest.raises(NotFittedError):
-        copy.predict(*data[:2])
+        copy.predict(*data)
 
 
-def test_labels_shuffled_over_words_stay_one_a_word() -> None:
+def test_labels_shuffled_over_words_stay_one_per_word() -> None:
     _, y, groups = pooled(400, 6)
     rng = np.random.default_rng(0)
     by_word, by_row = shuffled_labels(y, groups, rng), shuffled_labels(y, None, rng)
@@ -331,11 +330,11 @@ X, Y = np.zeros((4, 3)), np.array([0, 1, 0, 1])
     [
         (1.0, np.zeros(4), Y, None, r"shape \(n, d\)"),
         (1.0, np.full((4, 3), np.nan), Y, None, "finite"),
-        (1.0, X, Y[:3], None, "one label for each"),
+        (1.0, X, Y[:3], None, "one label for each|one entry for each"),
         (1.0, X, np.zeros(4), None, "exactly two labels"),
         (0.0, X, Y, None, "C must be positive"),
         (None, X, Y, None, "give groups"),
-        (None, X, Y, np.zeros(3), "groups must be one a sentence"),
+        (None, X, Y, np.zeros(3), "groups must be one per sentence|one entry for each"),
         (None, X, Y, Y, "at least two groups"),
     ],
 )
@@ -346,33 +345,41 @@ def test_bad_input_to_a_probe_is_refused(
         LinearProbe(C=C).fit(X, y, groups)
     if np.ndim(X) == 2:
         with pytest.raises(ValueError, match=message):
-            SingleLocationHead(C=C).fit(X, np.arange(5), y, groups)
+            SingleLocationHead(C=C).fit(
+                X, Tokens(np.arange(5), np.ones(4, bool), labels=y, words=groups)
+            )
 
 
 @pytest.mark.parametrize(
-    ("offsets", "informative", "mask", "message"),
+    ("offsets", "informative", "special", "message"),
     [
-        ([0, 2, 5], Y, None, "number of tokens, 4"),
+        ([0, 2, 3], Y[:3], None, "4 states, but the offsets end at 3 tokens"),
         ([0, 2, 2, 4], Y, None, "no empty sentence"),
         ([0.0, 4.0], Y, None, "integers"),
         ([0, 2, 4], Y[:3], None, "informative must have one entry"),
         ([0, 2, 4], [0, 1, 0, 0], None, "no informative token"),
-        ([0, 2, 4], Y, [True, True], "mask must have one entry"),
-        ([0, 2, 4], Y, [True, True, False, False], "without a token"),
+        ([0, 2, 4], Y, [True, True], "special must have one entry"),
+        ([0, 2, 4], Y, [False, False, True, True], "no empty sentence"),
         ([0, 2, 4], np.ones(4), None, "both kinds"),
     ],
 )
-def test_bad_tokens_are_refused(offsets: Any, informative: Any, mask: Any, message: str) -> None:
+def test_bad_tokens_are_refused(offsets: Any, informative: Any, special: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        LocationProbe(C=1.0).fit(X, offsets, informative, mask=mask)
+        LocationProbe(C=1.0).fit(
+            X, Tokens(np.array(offsets), informative, special=special).words_only()
+        )
     with pytest.raises(ValueError, match="the fit was on 3"):
-        LocationProbe(C=1.0).fit(X, [0, 2, 4], Y).decision_function(np.zeros((1, 4)))
+        LocationProbe(C=1.0).fit(X, Tokens(np.array([0, 2, 4]), Y == 1)).decision_function(
+            np.zeros((1, 4))
+        )
+    with pytest.raises(ValueError, match="no labels"):
+        LocateAndRead(C=1.0).fit(X, Tokens(np.array([0, 2, 4]), Y == 1))
 
 
 # ---- locate, then read
 
 
-def two_kinds_of_token(rng: np.random.Generator, n: int = 300) -> Any:
+def two_kinds_of_token(rng: np.random.Generator, n: int = 300) -> Sentences:
     """Sentences of five tokens; the informative one is marked along e0, labels are along e1 at
     every token, right at the informative one and at random elsewhere. Words, eight of them, are
     told apart along e2.
@@ -389,35 +396,36 @@ def two_kinds_of_token(rng: np.random.Generator, n: int = 300) -> Any:
     states[place, 1] = np.where(y == 1, 3.0, -3.0)
     states[:, 2] += rng.integers(8, size=5 * n)
     states[place, 2] = words
-    return states, offsets, informative, y, words
+    return Sentences(states, Tokens(offsets, informative, labels=y, words=words))
 
 
 def test_the_reader_finds_where_and_reads_what() -> None:
-    states, offsets, informative, y, words = two_kinds_of_token(np.random.default_rng(0))
-    reader = LocateAndRead().fit(states, offsets, informative, y, words)
+    X, tokens = two_kinds_of_token(np.random.default_rng(0))
+    reader = LocateAndRead().fit(X, tokens)
     assert reader.cv_scores_ is not None
     assert reader.cv_scores_.min() == 1
     # Each direction by its own coordinate, in units of how far that varies.
-    assert np.argmax(np.abs(reader.k_hat_ * states.std(axis=0))) == 0
-    assert np.argmax(np.abs(reader.v_hat_ * states[informative].std(axis=0))) == 1
-    new, offsets, informative, y, _ = two_kinds_of_token(np.random.default_rng(1))
-    assert informative[reader.located(new, offsets)].all()
-    assert reader.score(new, offsets, y) == 1
+    assert np.argmax(np.abs(reader.k_hat_ * X.std(axis=0))) == 0
+    assert np.argmax(np.abs(reader.v_hat_ * X[tokens.informative].std(axis=0))) == 1
+    new, tokens = two_kinds_of_token(np.random.default_rng(1))
+    assert tokens.informative[reader.located(new, tokens)].all()
+    assert reader.score(new, tokens) == 1
     # The control: without the mark it reads the right word no more often than by chance.
     new[:, 0] = 0
-    assert informative[reader.located(new, offsets)].mean() < 0.4
-    assert reader.score(new, offsets, y) < 0.75
+    assert tokens.informative[reader.located(new, tokens)].mean() < 0.4
+    assert reader.score(new, tokens) < 0.75
 
 
 def test_the_reader_takes_the_first_of_equal_tokens_and_checks_its_input() -> None:
-    states, offsets, informative, y, words = two_kinds_of_token(np.random.default_rng(0), n=40)
-    reader = LocateAndRead(C=1.0).fit(states, offsets, informative, y)
+    X, tokens = two_kinds_of_token(np.random.default_rng(0), n=40)
+    reader = LocateAndRead(C=1.0).fit(X, tokens)
     assert reader.cv_scores_ is None
-    same = np.repeat(states[:1], 10, axis=0)
-    assert reader.located(same, [0, 4, 10]).tolist() == [0, 4]
+    same = np.zeros((10, D))  # scores are the intercept: equal in every sum order
+    assert reader.located(same, Tokens(np.array([0, 4, 10]), np.ones(10, bool))).tolist() == [0, 4]
     with pytest.raises(ValueError, match="groups"):
-        LocateAndRead().fit(states, offsets, informative, y)
+        LocateAndRead().fit(X, replace(tokens, words=None))
     with pytest.raises(ValueError, match="shape"):
-        reader.score(states, offsets, y[:-1])
+        reader.score(X, replace(tokens, labels=tokens.labels[:-1]))
     with pytest.raises(ValueError, match="informative"):
-        LocateAndRead(C=1.0).fit(states, offsets, np.zeros_like(informative), y, words)
+        nowhere = np.zeros_like(tokens.informative)
+        LocateAndRead(C=1.0).fit(X, replace(tokens, informative=nowhere))

@@ -21,12 +21,14 @@ from data_gen import build_tokenizer
 from probing.models.presets import build_model
 from probing.models.pretrained import load_model
 from probing.sentences import draw_by_word
-from probing.states.batch import prepare, run_batch
+from probing.states.extraction import read
+from probing.states.tokens import tokenise
 from slr import Overlaps, Task, excess_risk, fixed_points, pgd
 from slr.dynamics.portrait import flow
 from studies.catalogue import STUDIES
 from studies.making import make
-from studies.pages import report, tokens
+from studies.pages import report
+from studies.pages import tokens as token_view
 from studies.pages.claims import keep_claims
 from studies.practice import figure1
 from studies.results import is_current, result_folder
@@ -242,19 +244,20 @@ def test_attention_is_a_distribution_over_the_tokens(views: Any) -> None:
 def test_projections_have_the_units_that_the_page_says(results: Path, sentiment: Any) -> None:
     """On the sentences of the fit: 0 and 1 along k_hat, -1 and 1 along v_hat."""
     model, tokenizer = load_model(str(results / "models/tiny-0"), classifier=True)
-    split = sentiment["train"].select(draw_by_word(sentiment["train"], tokens.N_TRAIN))
-    batch = prepare(tokenizer, split)
-    run = run_batch(model, batch)
-    (axes,) = tokens.reading_axes(run, batch)
+    split = sentiment["train"].select(draw_by_word(sentiment["train"], token_view.N_TRAIN))
+    tokens = tokenise(tokenizer, split)
+    states = read(model, tokens)
+    (axes,) = token_view.reading_axes(states)
 
     def along(name: str, mask: Any) -> Any:
         direction, zero, unit = axes[name]
-        return (run.states[0][mask].numpy().astype(float) @ direction - zero) / unit
+        return (states.at(0)[mask].astype(float) @ direction - zero) / unit
 
-    assert math.isclose(along("k", batch.content & ~batch.informative).mean(), 0, abs_tol=1e-6)
-    assert math.isclose(along("k", batch.informative).mean(), 1, rel_tol=1e-5)
-    read = along("v", batch.informative)
-    means = [read[batch.labels == label].mean() for label in (0, 1)]
+    others = ~tokens.special & ~tokens.informative
+    assert math.isclose(along("k", others).mean(), 0, abs_tol=1e-6)
+    assert math.isclose(along("k", tokens.informative).mean(), 1, rel_tol=1e-5)
+    along_v = along("v", tokens.informative)
+    means = [along_v[tokens.labels == label].mean() for label in (0, 1)]
     assert np.allclose(means, [-1, 1], rtol=1e-5)
 
 

@@ -1,6 +1,7 @@
 """Sparsity and attribution give what is known by hand, on attention and models made by hand."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from probing.sparsity import (
     sparsity_by_sentence,
     sparsity_table,
 )
-from probing.states.extraction import Activations
+from probing.states.tokens import States, Tokens
 
 N = 5  # tokens of the sentences below: [CLS] a b c [SEP], of which b is informative
 ONE_HOT = [0.0, 0, 1, 0, 0]
@@ -29,7 +30,7 @@ UNIFORM = [1 / N] * N
 ON_CLS = [1.0, 0, 0, 0, 0]
 
 
-def attending(*sentences: list[float], heads: int = 1, informative: int = 2) -> Activations:
+def attending(*sentences: list[float], heads: int = 1, informative: int = 2) -> States:
     """One layer; all sentences are [CLS] words [SEP]."""
     lengths = [len(weights) for weights in sentences]
     offsets = np.cumsum([0, *lengths])
@@ -37,13 +38,9 @@ def attending(*sentences: list[float], heads: int = 1, informative: int = 2) -> 
     special[offsets[:-1]] = special[offsets[1:] - 1] = True
     decides[offsets[:-1] + informative] = True
     weights = np.concatenate([np.array(sentence, np.float32) for sentence in sentences])
-    return Activations(
-        states={},
+    return States(
+        Tokens(offsets, decides, special=special),
         attention=np.repeat(weights[:, None, None], heads, axis=2),
-        offsets=offsets,
-        token_ids=np.arange(offsets[-1]),
-        special=special,
-        informative=decides,
     )
 
 
@@ -108,27 +105,15 @@ def test_the_table_has_a_row_for_each_layer_and_head() -> None:
 
 def test_the_reading_layer_is_the_one_that_looks_at_the_word() -> None:
     layers = [attending(weights, weights) for weights in (UNIFORM, HALF, UNIFORM)]
-    attention = [layer.attention for layer in layers if layer.attention is not None]
-    base = layers[0]
-    three = Activations(
-        {},
-        np.concatenate(attention, axis=1),
-        base.offsets,
-        base.token_ids,
-        base.special,
-        base.informative,
-    )
+    attention = np.concatenate([layer.attention for layer in layers], axis=1)
+    three = replace(layers[0], attention=attention)
     assert reading_layer(three) == 2
-    assert attention_mass(three, 2) == pytest.approx([0.5, 0.5])
-    assert attention_mass(three, 3) == pytest.approx([0.2, 0.2])
+    assert attention_mass(three)[:, :, 0] == pytest.approx(np.array([[0.2, 0.5, 0.2]] * 2))
 
 
-def test_activations_without_attention_are_refused() -> None:
-    found = attending(ONE_HOT)
-    without = Activations(
-        {}, None, found.offsets, found.token_ids, found.special, found.informative
-    )
-    for measure in (sparsity_by_sentence, sparsity_table, reading_layer):
+def test_states_without_attention_are_refused() -> None:
+    without = replace(attending(ONE_HOT), attention=None)
+    for measure in (sparsity_by_sentence, sparsity_table, reading_layer, attention_mass):
         with pytest.raises(ValueError, match="attention=True"):
             measure(without)
 

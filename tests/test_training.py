@@ -31,7 +31,7 @@ from probing.models.training import (
     TrainingConfig,
     TrainingError,
     last_checkpoint,
-    one_thread,
+    one_torch_thread,
     train,
 )
 from probing.models.word_vectors import corpus, read_vectors, set_vectors, word_vectors
@@ -45,7 +45,7 @@ CLS, SEP, UNKNOWN = 2, 3, 1
 @pytest.fixture(scope="module", autouse=True)
 def single_thread() -> Iterator[None]:
     """Models this small spend their time waiting for a second thread."""
-    with one_thread():
+    with one_torch_thread():
         yield
 
 
@@ -584,7 +584,7 @@ def measures(model: Any, tokenizer: Any, sentiment: Any) -> dict[str, float]:
     for name in ("test", "ood_structure", "ood_tokens"):
         row[name] = accuracy(model, tokenizer, sentiment[name])
         attention = cls_attention(model, tokenizer, sentiment[name])
-        row[f"mass_{name}"] = float(attention_mass(attention, 1).mean())
+        row[f"mass_{name}"] = float(attention_mass(attention)[:, 0].mean())
     test = sentiment["test"]
     rows = [test[i] for i in range(0, len(test), 4)]
     swaps = swap_flips(model, tokenizer, rows, OPPOSITES, np.random.default_rng(0))

@@ -14,17 +14,21 @@ import numpy as np
 import pandas as pd
 import torch
 
-from probing.circuits.heads import cosine, head_directions, null_cosines
-from probing.probes.linear import LinearProbe, LocationProbe
-from probing.probes.logistic import FloatArray, unit
-from probing.states.batch import Readout, Run, TokenBatch, run_batch
+from probing.arrays import FloatArray, cosine, unit
+from probing.circuits.heads import Head, head_directions, null_cosines
+from probing.probes.linear import LinearProbe
+from probing.probes.location import LocationProbe
+from probing.sparsity import attention_mass
+from probing.states.extraction import Readout, read
+from probing.states.tokens import States, Tokens
+from slr.overlaps import Overlaps, distance_to_manifold
 
 C = 1.0  # the probes' penalty, in the raw space of the states, where cosines are taken too
 
 
 @dataclass(frozen=True)
 class StateDirections:
-    """Of one layer's states: where to look and what to read, and differences of means."""
+    """Where to look and what to read in one layer's states, and differences of means."""
 
     k_hat: FloatArray  # of a location probe
     v_hat: FloatArray  # of a value probe
@@ -35,94 +39,113 @@ class StateDirections:
     v_distance: float  # along v_hat, from one label to the other
 
 
-def state_directions(run: Run, batch: TokenBatch, layer: int) -> StateDirections:
-    """Of the states at one layer (0 is the embeddings).
+def state_directions(states: States, layer: int) -> StateDirections:
+    """The directions of one layer (0 is the embeddings), from labelled training sentences.
 
     The probes are not standardised: weights act on raw states, and a direction found in other
     units has another cosine with them.
     """
-    states = run.states[layer][batch.content].numpy().astype(float)
-    offsets = np.append(0, np.cumsum(batch.content.sum(1).numpy()))
-    marked = batch.informative[batch.content].numpy()
-    read = informative_states(run, batch, layer)
-    where = LocationProbe(C=C, standardize=False).fit(states, offsets, marked)
-    what = LinearProbe(C=C, standardize=False).fit(read, batch.labels)
-    usual = LinearProbe(C=C).fit(read, batch.labels)
-    one, other = (read[batch.labels == label].mean(0) for label in (1, 0))
-    along = [float(mean @ what.direction_) for mean in (one, other)]
+    X, tokens = word_states(states, layer), states.tokens.words_only()
+    informative, labels = informative_states(states, layer), tokens.labels
+    location = LocationProbe(C=C, standardize=False).fit(X, tokens)
+    value = LinearProbe(C=C, standardize=False).fit(informative, labels)
+    usual = LinearProbe(C=C).fit(informative, labels)
+    positive, negative = (informative[labels == label].mean(0) for label in (1, 0))
+    along = [float(mean @ value.direction_) for mean in (positive, negative)]
+    own = tokens.informative
     return StateDirections(
-        k_hat=where.direction_,
-        v_hat=what.direction_,
-        k_difference=unit(states[marked].mean(0) - states[~marked].mean(0)),
-        v_difference=unit(one - other),
+        k_hat=location.direction_,
+        v_hat=value.direction_,
+        k_difference=unit(X[own].mean(0) - X[~own].mean(0)),
+        v_difference=unit(positive - negative),
         v_standardised=usual.direction_,
         v_middle=sum(along) / 2,
         v_distance=along[0] - along[1],
     )
 
 
-def informative_states(run: Run, batch: TokenBatch, layer: int) -> FloatArray:
+def word_states(states: States, layer: int) -> FloatArray:
+    """The states of all words, special tokens left out, in double precision: (n_tokens, d)."""
+    X = states.at(layer).astype(float)
+    return X if states.tokens.special is None else X[~states.tokens.special]
+
+
+def informative_states(states: States, layer: int) -> FloatArray:
     """Mean over the tokens of the informative word, shape (n, d)."""
-    weights = batch.informative.float()
-    sums = torch.einsum("nt,ntd->nd", weights, run.states[layer])
-    return np.asarray(sums / weights.sum(1, keepdim=True), dtype=float)
+    own, starts = states.tokens.informative, states.tokens.offsets[:-1]
+    sums = np.add.reduceat(states.at(layer) * own[:, None], starts)
+    return np.asarray(sums / np.add.reduceat(own, starts, dtype=sums.dtype)[:, None], dtype=float)
 
 
-def overlaps(key: FloatArray, value: FloatArray, k_hat: FloatArray, v_hat: FloatArray) -> Any:
-    """The five of the theory, and the distance to its invariant manifold."""
-    five = {
-        "kappa": cosine(key, k_hat),
-        "nu": cosine(value, v_hat),
-        "theta": cosine(value, k_hat),
-        "eta": cosine(key, v_hat),
-        "rho": cosine(key, value),
-    }
-    distance = np.sqrt(five["theta"] ** 2 + five["eta"] ** 2 + five["rho"] ** 2)
-    return five | {"distance_to_manifold": float(distance)}
+def head_overlaps(head: Head, directions: StateDirections) -> Overlaps:
+    """The five overlaps of a head's directions with those of the states that it reads."""
+    k_hat, v_hat = directions.k_hat, directions.v_hat
+    return Overlaps(
+        kappa=cosine(head.key, k_hat),
+        nu=cosine(head.value, v_hat),
+        theta=cosine(head.value, k_hat),
+        eta=cosine(head.key, v_hat),
+        rho=cosine(head.key, head.value),
+    )
+
+
+def overlap_columns(overlaps: Overlaps) -> dict[str, float]:
+    """The five, and the distance to the theory's invariant manifold, as columns of a table."""
+    return overlaps._asdict() | {"distance_to_manifold": float(distance_to_manifold(overlaps))}
 
 
 def directions_table(
     model: Any,
-    batch: TokenBatch,
+    tokens: Tokens,
     *,
     readout: Readout | None = None,
     n_null: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """One row a head: overlaps of its weights with the probes' directions, and the null's 95%.
+    """One row per head: overlaps of its weights with the probes' directions, and the null's 95%.
 
-    ``batch`` holds training sentences; ``readout`` as for run_batch.
+    ``tokens`` are of labelled training sentences; ``readout`` as for ``read``. Required: a
+    BERT-like encoder.
+
+    >>> tokens = tokenise(tokenizer, dataset["train"].select(range(480)))
+    >>> directions_table(model, tokens)[["layer", "head", "kappa", "nu"]]
     """
-    run = run_batch(model, batch, readout)
+    states = read(model, tokens, readout)
+    mass = attention_mass(states).mean(axis=0)  # (layers, heads)
     rng = np.random.default_rng(seed)
     layers: dict[int, StateDirections] = {}
     rows = []
-    for head in head_directions(model, batch, readout):
+    for head in head_directions(model, tokens, readout):
         if head.layer not in layers:  # a head reads the states of the layer below
-            layers[head.layer] = state_directions(run, batch, head.layer - 1)
-        at = layers[head.layer]
+            layers[head.layer] = state_directions(states, head.layer - 1)
+        directions = layers[head.layer]
         null = {
             f"{name}_null_95": float(np.quantile(null_cosines(direction, n_null, rng), 0.95))
-            for name, direction in (("kappa", at.k_hat), ("nu", at.v_hat))
+            for name, direction in (("kappa", directions.k_hat), ("nu", directions.v_hat))
         }
-        mass = run.attention[head.layer - 1][:, head.head - 1] * batch.informative
-        five = overlaps(head.key, head.value, at.k_hat, at.v_hat)
-        probes = {
-            "cosine_of_probes": cosine(at.k_hat, at.v_hat),
-            "attention_mass": float(mass.sum(1).mean()),
+        others = {
+            "cosine_of_probes": cosine(directions.k_hat, directions.v_hat),
+            "attention_mass": float(mass[head.layer - 1, head.head - 1]),
         }
-        rows.append({"layer": head.layer, "head": head.head} | five | null | probes)
+        five = overlap_columns(head_overlaps(head, directions))
+        rows.append({"layer": head.layer, "head": head.head} | five | null | others)
     return pd.DataFrame(rows)
 
 
-def mean_readout(model: Any, batch: TokenBatch) -> Readout:
-    """For a model without a classifier: a linear probe on the mean of its last token states."""
+def mean_readout(model: Any, tokens: Tokens) -> Readout:
+    """A readout for a model without a classifier: a linear probe on the mean of its last states."""
 
-    def pooled(states: torch.Tensor, content: torch.Tensor) -> torch.Tensor:
-        weights = content.float()
+    def pooled(states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        weights = words.float()
         return torch.einsum("nt,ntd->nd", weights, states) / weights.sum(1, keepdim=True)
 
-    run = run_batch(model, batch, lambda states, content: states[:, 0, 0])
-    probe = LinearProbe(C=0.01).fit(pooled(run.states[-1], batch.content).numpy(), batch.labels)
+    means: list[torch.Tensor] = []
+
+    def keep(states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        means.append(pooled(states, words))
+        return states[:, 0, 0]
+
+    read(model, tokens, keep)
+    probe = LinearProbe(C=0.01).fit(means[0].numpy(), tokens.labels)
     coef = torch.as_tensor(probe.coef_, dtype=torch.float32)
-    return lambda states, content: pooled(states, content) @ coef + probe.intercept_
+    return lambda states, words: pooled(states, words) @ coef + probe.intercept_

@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probing.states.batch import Readout, TokenBatch
-
-FloatArray = np.ndarray
+from probing.arrays import FloatArray
+from probing.states.anatomy import attention_layers, blocks_of
+from probing.states.extraction import Readout
+from probing.states.tokens import Tokens
 
 
 @dataclass(frozen=True)
@@ -33,32 +34,18 @@ class Head:
     value: FloatArray
 
 
-class CircuitError(ValueError):
-    """A model whose attention weights we cannot find."""
-
-
-def attention_layers(model: Any) -> list[Any]:
-    """The layers of a BERT-like encoder; other architectures name their weights otherwise."""
-    encoder = getattr(model.base_model, "encoder", None)
-    layers = list(getattr(encoder, "layer", ()))
-    if not layers or not hasattr(getattr(layers[0], "attention", None), "self"):
-        name = type(model).__name__
-        raise CircuitError(f"{name} is no BERT-like encoder: its attention weights are not found")
-    return layers
-
-
-def head_directions(model: Any, batch: TokenBatch, readout: Readout | None = None) -> list[Head]:
-    """The directions of every head, as means over a batch of sentences.
+def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) -> list[Head]:
+    """The directions of every head of a BERT-like encoder, as means over some sentences.
 
     g is the gradient of the logit difference of a classifier or, with a ``readout``, of that. It
     passes back through every LayerNorm and MLP between the head and the readout. What the head
     writes elsewhere than at [CLS] counts too, where the readout sees it: g is summed over places.
     """
     layers = attention_layers(model)
-    reads, gradients = _run_backwards(model, layers, batch, readout)
-    found = []
+    reads, gradients = _run_backwards(model, tokens, readout)
+    heads = []
     for number, layer in enumerate(layers):
-        attention = layer.attention.self
+        attention = layer.self
         n_heads, size = attention.num_attention_heads, attention.attention_head_size
         with torch.no_grad():
             query = attention.query(reads[number])  # (n, d): of x_cls
@@ -66,21 +53,18 @@ def head_directions(model: Any, batch: TokenBatch, readout: Readout | None = Non
             keys = attention.key.weight.view(n_heads, size, -1)
             values = attention.value.weight.view(n_heads, size, -1)
             # What the head writes enters by its own columns of W_O.
-            out = layer.attention.output.dense.weight.view(-1, n_heads, size)
+            out = layer.output.dense.weight.view(-1, n_heads, size)
             key = torch.einsum("nhe,hed->hd", query, keys) / len(query)
             value = torch.einsum("nd,dhe,hef->hf", gradients[number], out, values) / len(query)
-        found += [
+        heads += [
             Head(number + 1, head + 1, key[head].numpy(), value[head].numpy())
             for head in range(n_heads)
         ]
-    return found
+    return heads
 
 
 def _run_backwards(
-    model: Any,
-    layers: list[Any],
-    batch: TokenBatch,
-    readout: Readout | None,
+    model: Any, tokens: Tokens, readout: Readout | None
 ) -> tuple[list[Tensor], list[Tensor]]:
     """For each layer the [CLS] state that it reads, and g at what its attention writes there."""
     reads: list[Tensor] = []
@@ -96,38 +80,36 @@ def _run_backwards(
         written.append(output)
         return output
 
-    training = model.training
-    with _hooks(layers, keep_read, keep_written), torch.enable_grad():
+    inputs, training = tokens.padded().inputs, model.training
+    with _hooks(model, keep_read, keep_written), torch.enable_grad():
         model.eval()
         try:
             if readout is None:
-                logits = model(**batch.inputs).logits
+                logits = model(**inputs).logits
                 value = logits[:, 1] - logits[:, 0]
             else:
-                states = model.base_model(**batch.inputs).last_hidden_state
-                value = readout(states, batch.content)
+                states = model.base_model(**inputs).last_hidden_state
+                value = readout(states, tokens.site("all words"))
             gradients = torch.autograd.grad(value.sum(), written)
         finally:
             model.train(training)
-    seen = batch.inputs["attention_mask"][:, :, None]
+    seen = inputs["attention_mask"][:, :, None]
     return reads, [(gradient * seen).sum(1) for gradient in gradients]
 
 
 @contextmanager
-def _hooks(layers: list[Any], before: Any, after: Any) -> Iterator[None]:
-    handles = [layer.register_forward_pre_hook(before, with_kwargs=True) for layer in layers]
-    handles += [layer.attention.output.dense.register_forward_hook(after) for layer in layers]
+def _hooks(model: Any, before: Any, after: Any) -> Iterator[None]:
+    handles: list[Any] = [
+        block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks_of(model)
+    ]
+    handles += [
+        layer.output.dense.register_forward_hook(after) for layer in attention_layers(model)
+    ]
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
-
-
-def cosine(a: FloatArray, b: FloatArray) -> float:
-    """0 where one of them is 0."""
-    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / norms if norms > 0 else 0.0
 
 
 def null_cosines(direction: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:

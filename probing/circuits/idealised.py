@@ -6,15 +6,16 @@ k and v are those of linear probes, or fitted to the labels alone by ``slr``'s e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from probing.circuits.directions import informative_states, state_directions
+from probing.arrays import BoolArray, FloatArray
+from probing.circuits.directions import informative_states, state_directions, word_states
 from probing.probes.head import SingleLocationHead
-from probing.probes.logistic import FloatArray
-from probing.states.batch import Run, TokenBatch
+from probing.states.tokens import States
 from probing.statistics import cluster_bootstrap
 from slr.estimator import SingleLocationRegressor
 from slr.predictor import GATES, Gate, attention, predict
@@ -31,18 +32,17 @@ class Predictor(NamedTuple):
     centre: FloatArray  # of the states, before anything else
 
 
-def idealised_table(
-    train: tuple[Run, TokenBatch], tests: dict[str, tuple[Run, TokenBatch]], *, layer: int = 0
-) -> pd.DataFrame:
+def idealised_table(train: States, tests: Mapping[str, States], *, layer: int = 0) -> pd.DataFrame:
     """Accuracy and attention mass by gate, source of (k, v) and split, at one layer's states."""
     rows = []
     for gate in GATES:
         for source, fit in (("probes", from_probes), ("fitted", fitted)):
-            predictor = fit(*train, layer, gate)
-            for split, (run, batch) in tests.items():
-                correct, mass = judge(predictor, run, batch, layer)
+            predictor = fit(train, layer, gate)
+            for split, states in tests.items():
+                correct, mass = judge(predictor, states, layer)
                 rng = np.random.default_rng(0)
-                interval = cluster_bootstrap(correct, batch.clusters, rng=rng, n_resamples=500)
+                clusters = states.tokens.clusters
+                interval = cluster_bootstrap(correct, clusters, rng=rng, n_resamples=500)
                 rows.append(
                     {
                         "gate": gate,
@@ -57,29 +57,35 @@ def idealised_table(
     return pd.DataFrame(rows)
 
 
-def from_probes(run: Run, batch: TokenBatch, layer: int, gate: Gate) -> Predictor:
+def from_probes(states: States, layer: int, gate: Gate) -> Predictor:
     """k_hat and v_hat, with threshold and sharpness from where training tokens lie along k_hat."""
-    at = state_directions(run, batch, layer)
-    centre = informative_states(run, batch, layer).mean(0)
-    lam, threshold = _opening(run, batch, layer, at.k_hat, centre)
-    return Predictor(gate, at.k_hat, at.v_hat, lam, threshold, centre)
+    directions = state_directions(states, layer)
+    centre = informative_states(states, layer).mean(0)
+    # lam and threshold: half-way between informative tokens and the nearest of the others.
+    scores = (word_states(states, layer) - centre) @ directions.k_hat
+    informative = states.tokens.words_only().informative
+    own, others = np.quantile(scores[informative], 0.05), np.quantile(scores[~informative], 0.95)
+    half = max((own - others) / 2, 1e-3 * float(np.std(scores)))
+    threshold = float(own + others) / 2
+    return Predictor(gate, directions.k_hat, directions.v_hat, SHARPNESS / half, threshold, centre)
 
 
-def fitted(run: Run, batch: TokenBatch, layer: int, gate: Gate) -> Predictor:
-    """k and v by least squares on the labels (softmax: by logistic loss), from no knowledge of
-    where the informative token is; only centre and sharpness are those of ``from_probes``.
+def fitted(states: States, layer: int, gate: Gate) -> Predictor:
+    """k and v by least squares on the labels (softmax: by logistic loss), without being told where
+    the informative token is; only centre and sharpness are those of ``from_probes``.
     """
-    start = from_probes(run, batch, layer, gate)
-    target = np.where(batch.labels == 1, 1.0, -1.0)
+    start = from_probes(states, layer, gate)
+    tokens = states.tokens.words_only()
     if gate == "softmax":
-        states = run.states[layer][batch.content].numpy().astype(float) - start.centre
-        offsets = np.append(0, np.cumsum(batch.content.sum(1).numpy()))
-        head = SingleLocationHead(C=1e3).fit(states, offsets, batch.labels)
+        head = SingleLocationHead(C=1e3).fit(word_states(states, layer) - start.centre, tokens)
         length = float(np.linalg.norm(head.k_))
         # The head's intercept is small beside its logits; the paper's predictor has none.
         return start._replace(k=head.k_hat_, v=head.v_, lam=length, threshold=0.0)
     # A token that is not there is 0, whose value is 0: it adds nothing, however open its gate.
-    X = _centred(run, layer, start.centre) * batch.content.numpy()[:, :, None]
+    centred = states.at(layer).astype(float) - start.centre
+    if states.tokens.special is not None:
+        centred[states.tokens.special] = 0
+    X = states.tokens.padded().of(centred).numpy()
     model = SingleLocationRegressor(
         gate=gate,
         lam=start.lam,
@@ -90,41 +96,21 @@ def fitted(run: Run, batch: TokenBatch, layer: int, gate: Gate) -> Predictor:
         max_iter=200,
         tol=1e-6,
     )
-    model.fit(X, target)
+    model.fit(X, np.where(tokens.labels == 1, 1.0, -1.0))
     return start._replace(k=model.k_, v=model.v_, threshold=model.threshold_)
 
 
-def judge(
-    predictor: Predictor, run: Run, batch: TokenBatch, layer: int
-) -> tuple[np.ndarray, np.ndarray]:
+def judge(predictor: Predictor, states: States, layer: int) -> tuple[BoolArray, FloatArray]:
     """Per sentence: is its sign right, and the share of |weight| on the informative token."""
-    correct, mass = np.empty(len(batch), dtype=bool), np.empty(len(batch))
-    X = _centred(run, layer, predictor.centre)
-    content, informative = batch.content.numpy(), batch.informative.numpy()
-    lengths = content.sum(1)
+    tokens = states.tokens.words_only()
+    X = word_states(states, layer) - predictor.centre
+    positive = tokens.labels == 1
+    correct, mass = np.empty(len(tokens), dtype=bool), np.empty(len(tokens))
     options: dict[str, Any] = {"gate": predictor.gate, "threshold": predictor.threshold}
-    for length in np.unique(lengths):  # sentences of one length are a rectangular array
-        rows = np.flatnonzero(lengths == length)
-        kept = content[rows]
-        part = X[rows][kept].reshape(len(rows), length, -1)
-        marked = informative[rows][kept].reshape(len(rows), length)
-        value = predict(part, predictor.k, predictor.v, predictor.lam, **options)
-        weights = np.abs(attention(part, predictor.k, predictor.lam, **options))
-        correct[rows] = (value > 0) == (batch.labels[rows] == 1)
-        mass[rows] = (weights * marked).sum(1) / np.maximum(weights.sum(1), 1e-12)  # 0: all shut
+    for which, rows in tokens.by_length():
+        value = predict(X[rows], predictor.k, predictor.v, predictor.lam, **options)
+        weights = np.abs(attention(X[rows], predictor.k, predictor.lam, **options))
+        own = (weights * tokens.informative[rows]).sum(1)
+        correct[which] = (value > 0) == positive[which]
+        mass[which] = own / np.maximum(weights.sum(1), 1e-12)  # 0: all shut
     return correct, mass
-
-
-def _centred(run: Run, layer: int, centre: FloatArray) -> FloatArray:
-    return np.asarray(run.states[layer].numpy().astype(float) - centre)
-
-
-def _opening(
-    run: Run, batch: TokenBatch, layer: int, k: FloatArray, centre: FloatArray
-) -> tuple[float, float]:
-    """lam and threshold: half-way between informative tokens and the nearest of the others."""
-    scores = _centred(run, layer, centre) @ k
-    own = np.quantile(scores[batch.informative.numpy()], 0.05)
-    others = np.quantile(scores[(batch.content & ~batch.informative).numpy()], 0.95)
-    half = max((own - others) / 2, 1e-3 * float(np.std(scores)))
-    return SHARPNESS / half, float(own + others) / 2

@@ -1,86 +1,141 @@
-"""Edits of a model's states while it runs, and what they do to its predictions.
+"""Edits of a model's states while it runs: small values that can be printed, compared and moved.
 
-An edit maps states (m, d) to states (m, d). It is made at the tokens of a mask, at one layer: 0 is
-what the embeddings give, l the output of layer l. Hooks are always removed.
+An edit maps states (m, d) to states (m, d); ``probing.states.recording.edited`` makes it at some
+tokens of one layer. Heads can be silenced, or told where to read, in BERT-like encoders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 import torch
 from concept_erasure import LeaceEraser  # type: ignore[import-untyped]
 from torch import Tensor
 
-from probing.circuits.heads import attention_layers
-from probing.probes.logistic import FloatArray
+from probing.arrays import FloatArray
+from probing.states.anatomy import attention_layers
+from probing.states.recording import edited
 
-Edit = Callable[[Tensor], Tensor]
-
-
-@contextmanager
-def edited(model: Any, layer: int, edit: Edit, mask: Tensor) -> Iterator[None]:
-    """Within the block, states at ``layer`` are edited at the tokens of ``mask`` (n, tokens)."""
-
-    def hook(module: Any, args: Any, output: Any) -> Any:
-        states = output if isinstance(output, Tensor) else output[0]
-        changed = states.clone()
-        changed[mask] = edit(states[mask]).to(states.dtype)
-        return changed if isinstance(output, Tensor) else (changed, *output[1:])
-
-    # First in line: the library's own capture must see the edited states (PITFALLS).
-    handle = _module(model, layer).register_forward_hook(hook, prepend=True)
-    try:
-        yield
-    finally:
-        handle.remove()
+__all__ = ["Edit", "Erase", "Leace", "Reflect", "Steer", "edited", "reading_only", "without_heads"]
 
 
-def _module(model: Any, layer: int) -> Any:
-    layers = attention_layers(model)
-    if not 0 <= layer <= len(layers):
-        raise ValueError(f"layer must lie between 0 and {len(layers)}, not {layer}")
-    return layers[layer - 1] if layer else model.base_model.embeddings
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """A change of states; what it consists of are its fields."""
+
+    def __call__(self, states: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def to(self, states: Tensor) -> Self:
+        """The same edit on the device and in the precision of these states."""
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                object.__setattr__(moved, name, value.to(states))
+        return moved
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return False
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return all(torch.equal(a, b) if isinstance(a, Tensor) else a == b for a, b in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-# ---- edits
+@dataclass(frozen=True, eq=False)
+class _Along(Edit):
+    """An edit along a direction, which is kept at unit length."""
+
+    direction: Any = field(repr=False)  # (d,), kept as a tensor
+
+    def __post_init__(self) -> None:
+        u = torch.as_tensor(self.direction, dtype=torch.float32)
+        object.__setattr__(self, "direction", u / u.norm())
 
 
-def erase(direction: FloatArray, at: float) -> Edit:
-    """Project out a direction, setting the coordinate along it to ``at``."""
-    u = _unit(direction)
-    return lambda states: states - ((states @ u) - at)[:, None] * u
+@dataclass(frozen=True, eq=False)
+class Erase(_Along):
+    """Project out a direction (d,), setting the coordinate along it to ``at``.
 
-
-def reflect(direction: FloatArray, middle: float) -> Edit:
-    """Mirror the states at the plane where the coordinate along the direction is ``middle``."""
-    u = _unit(direction)
-    return lambda states: states - 2 * ((states @ u) - middle)[:, None] * u
-
-
-def steer(direction: FloatArray, lengths: FloatArray) -> Edit:
-    """Add the direction, so many lengths of it to each row."""
-    u, by = _unit(direction), torch.as_tensor(np.asarray(lengths), dtype=torch.float32)
-    return lambda states: states + by[:, None] * u
-
-
-def leace(states: FloatArray, concept: FloatArray) -> Edit:
-    """The least change after which no linear probe can tell the concept (Belrose et al. 2023).
-
-    ``states`` (n, d) and ``concept`` (n,) are what it is fitted to. In double precision: states
-    of templated sentences span few dimensions, and the whitening inverts their covariance.
+    >>> with edited(model, 1, Erase(v_hat, at=0.0), tokens.site("informative")):
+    ...     read(model, tokens).logits
     """
-    X = torch.as_tensor(np.asarray(states), dtype=torch.float64)
-    eraser = LeaceEraser.fit(X, torch.as_tensor(np.asarray(concept), dtype=torch.float64))
-    return lambda rows: eraser(rows.double()).to(rows.dtype)
+
+    at: float
+
+    def __call__(self, states: Tensor) -> Tensor:
+        u = self.to(states).direction
+        return states - ((states @ u) - self.at)[:, None] * u
 
 
-def _unit(direction: FloatArray) -> Tensor:
-    u = torch.as_tensor(np.asarray(direction), dtype=torch.float32)
-    return u / u.norm()
+@dataclass(frozen=True, eq=False)
+class Reflect(_Along):
+    """Mirror states at the plane where the coordinate along a direction (d,) is ``middle``.
+
+    >>> edit = Reflect(v_hat, middle=0.3)
+    >>> torch.allclose(edit(edit(states)), states)
+    """
+
+    middle: float
+
+    def __call__(self, states: Tensor) -> Tensor:
+        u = self.to(states).direction
+        return states - 2 * ((states @ u) - self.middle)[:, None] * u
+
+
+@dataclass(frozen=True, eq=False)
+class Steer(_Along):
+    """Add a direction (d,), so many lengths (m,) of it to each of m states.
+
+    >>> edit = Steer(v_hat, lengths=np.full(len(states), 2.0))
+    >>> edit(states) - states  # 2 v_hat in each row
+    """
+
+    lengths: Any = field(repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lengths = torch.as_tensor(self.lengths, dtype=torch.float32)
+        object.__setattr__(self, "lengths", lengths)
+
+    def __call__(self, states: Tensor) -> Tensor:
+        here = self.to(states)
+        return states + here.lengths[:, None] * here.direction
+
+
+@dataclass(frozen=True, eq=False)
+class Leace(Edit):
+    """The least change after which no linear probe can tell a concept (Belrose et al. 2023).
+
+    >>> edit = Leace.fit(states.at(1, "cls"), states.tokens.labels)
+    >>> edit(torch.as_tensor(states.at(1, "cls")))
+    """
+
+    left: Tensor = field(repr=False)  # (d, 1): the projection is I - left right
+    right: Tensor = field(repr=False)  # (1, d)
+    bias: Tensor = field(repr=False)
+
+    @classmethod
+    def fit(cls, states: FloatArray, concept: FloatArray) -> Self:
+        """Fit to states (n, d) and a concept (n,) of two values.
+
+        In double precision: states of templated sentences span few dimensions, and the whitening
+        inverts their covariance.
+        """
+        X = torch.as_tensor(np.asarray(states), dtype=torch.float64)
+        eraser = LeaceEraser.fit(X, torch.as_tensor(np.asarray(concept), dtype=torch.float64))
+        return cls(eraser.proj_left, eraser.proj_right, eraser.bias)
+
+    def __call__(self, states: Tensor) -> Tensor:
+        exact = states.double()
+        here = self.to(exact)
+        return LeaceEraser(here.left, here.right, here.bias)(exact).to(states.dtype)
 
 
 # ---- heads
@@ -119,14 +174,14 @@ def reading_only(model: Any, layer: int, mask: Tensor) -> Iterator[None]:
     def keep(module: Any, args: Any, values: Tensor) -> None:
         read.append(torch.einsum("nt,ntd->nd", weights, values))
 
-    def replace(module: Any, args: Any) -> Any:
+    def replaced(module: Any, args: Any) -> Any:
         context = args[0].clone()
         context[:, 0] = read.pop()
         return (context, *args[1:])
 
     with ExitStack() as stack:
         stack.callback(attention.self.value.register_forward_hook(keep).remove)
-        stack.callback(attention.output.dense.register_forward_pre_hook(replace).remove)
+        stack.callback(attention.output.dense.register_forward_pre_hook(replaced).remove)
         yield
 
 
@@ -134,7 +189,7 @@ def _attention(model: Any, layer: int, head: int) -> Any:
     layers = attention_layers(model)
     if not 1 <= layer <= len(layers):
         raise ValueError(f"layer must lie between 1 and {len(layers)}, not {layer}")
-    attention = layers[layer - 1].attention
+    attention = layers[layer - 1]
     if not 1 <= head <= attention.self.num_attention_heads:
         raise ValueError(f"layer {layer} has heads 1 to {attention.self.num_attention_heads}")
     return attention

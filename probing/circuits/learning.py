@@ -9,41 +9,44 @@ import numpy as np
 import pandas as pd
 from safetensors.torch import load_file
 
-from probing.circuits.directions import overlaps, state_directions
+from probing.circuits.directions import head_overlaps, overlap_columns, state_directions
 from probing.circuits.heads import head_directions
-from probing.states.batch import Run, TokenBatch, run_batch
+from probing.sparsity import attention_mass
+from probing.states.extraction import read
+from probing.states.tokens import States, Tokens
 
 
 def snapshots(folder: Path) -> dict[int, Path]:
-    """By step, in order."""
-    found = {int(path.stem.split("-")[1]): path for path in folder.glob("step-*.safetensors")}
-    if not found:
+    """The snapshots of a training run by step, in order."""
+    paths = {int(path.stem.split("-")[1]): path for path in folder.glob("step-*.safetensors")}
+    if not paths:
         raise ValueError(f"{folder} holds no snapshots; train with --snapshots")
-    return dict(sorted(found.items()))
+    return dict(sorted(paths.items()))
 
 
-def learning_curve(model: Any, folder: Path, train: TokenBatch, test: TokenBatch) -> pd.DataFrame:
-    """One row a snapshot, of the head that ends with most attention on the informative word.
+def learning_curve(model: Any, folder: Path, train: Tokens, test: Tokens) -> pd.DataFrame:
+    """One row per snapshot, of the head that ends with most attention on the informative word.
 
     Directions of states and weights are both taken anew at each snapshot, from ``train``; mass,
     error and cross-entropy are those on ``test``. The model is left with its last weights.
     """
     paths = snapshots(folder)
     model.load_state_dict(load_file(list(paths.values())[-1]))
-    layer, head = reading_head(run_batch(model, train), train)
+    layer, head = reading_head(read(model, train))
+    labels = test.labels
     rows = []
     for step, path in paths.items():
         model.load_state_dict(load_file(path))
-        at = state_directions(run_batch(model, train), train, layer - 1)
-        heads = head_directions(model, train)
-        (own,) = [one for one in heads if (one.layer, one.head) == (layer, head)]
-        tested = run_batch(model, test)
-        margins = np.where(test.labels == 1, tested.logits, -tested.logits)
+        directions = state_directions(read(model, train), layer - 1)
+        heads = {(own.layer, own.head): own for own in head_directions(model, train)}
+        tested = read(model, test)
+        logits = tested.logits
+        margins = np.where(labels == 1, logits, -logits)
         rows.append(
             {
                 "step": step,
-                **overlaps(own.key, own.value, at.k_hat, at.v_hat),
-                "attention_mass": float(tested.mass(test.informative, layer).mean()),
+                **overlap_columns(head_overlaps(heads[layer, head], directions)),
+                "attention_mass": float(attention_mass(tested)[:, layer - 1].mean()),
                 "error": float(np.mean(margins <= 0)),
                 "cross_entropy": float(np.logaddexp(0, -margins).mean()),
             }
@@ -51,9 +54,9 @@ def learning_curve(model: Any, folder: Path, train: TokenBatch, test: TokenBatch
     return pd.DataFrame(rows)
 
 
-def reading_head(run: Run, batch: TokenBatch) -> tuple[int, int]:
+def reading_head(states: States) -> tuple[int, int]:
     """Layer and head (from 1) with most attention on the informative word."""
-    mass = np.array([(layer * batch.informative[:, None]).sum((0, 2)) for layer in run.attention])
+    mass = attention_mass(states).mean(axis=0)
     layer, head = np.unravel_index(int(mass.argmax()), mass.shape)
     return int(layer) + 1, int(head) + 1
 

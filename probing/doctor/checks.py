@@ -11,26 +11,22 @@ import copy
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
 from data_gen import align_spans
-from probing.doctor.subject import (
-    Patient,
-    adding,
-    alone,
-    condition,
-    distance,
-    final_norm,
-    layers_of,
-    tensor_of,
-)
+from probing.doctor.subject import Patient, alone, condition, distance
+from probing.progress import Progress
 from probing.sentences import draw
-from probing.states.extraction import ActivationError
-from probing.states.recording import fingerprint
+from probing.states.anatomy import ActivationError, blocks_of, final_norm
+from probing.states.recording import edited
+from probing.states.store import fingerprint
 
 TOLERANCE = 1e-4  # relative to the largest state; sums in another order differ by about 1e-6
 MAX_UNKNOWN = 0.01  # share of [UNK] in the training split
@@ -72,13 +68,18 @@ def check(name: str, protects_from: str) -> Callable[..., Any]:
     return register
 
 
-def examine(patient: Patient, progress: Callable[[str], object] | None = None) -> list[Finding]:
-    """All checks, in order; one that fails does not keep the others from running."""
-    findings = []
-    for one in DOCTOR:
-        findings.append(one(patient))
+def examine(patient: Patient, progress: Progress | None = None) -> list[Finding]:
+    """All checks, in order; one that fails does not keep the others from running.
+
+    ``progress(done, of)`` counts checks.
+
+    >>> [finding.name for finding in examine(patient) if not finding.passed]
+    """
+    findings: list[Finding] = []
+    for examination in DOCTOR:
+        findings.append(examination(patient))
         if progress:
-            progress(one.name)
+            progress(len(findings), len(DOCTOR))
     return findings
 
 
@@ -90,9 +91,9 @@ def examine(patient: Patient, progress: Callable[[str], object] | None = None) -
 def left_as_found(patient: Patient) -> tuple[bool, str]:
     before = condition(patient.model)
     patient.run(attention=True)
-    for layer in layers_of(patient.model):
-        with adding(layer, torch.zeros(1)):
-            alone(patient, at_most=1)
+    for layer in range(len(blocks_of(patient.model)) + 1):
+        with edited(patient.model, layer, lambda states: states + 0):
+            alone(patient, max_sentences=1)
     after = condition(patient.model)
     changed = [name for name in before if before[name] != after[name]]
     hooks = after["hooks"]
@@ -103,7 +104,7 @@ def left_as_found(patient: Patient) -> tuple[bool, str]:
 
 @check("batched = unbatched", "states that depend on which sentences share a batch")
 def batched(patient: Patient) -> tuple[bool, str]:
-    together = patient.run().states["tokens"]
+    together = patient.run().layers
     each = [
         torch.cat([layer[0][:, None] for layer in recording.states], dim=1).numpy()
         for recording in alone(patient)
@@ -114,24 +115,24 @@ def batched(patient: Patient) -> tuple[bool, str]:
 
 @check("padding side", "positions, and so states, that shift with the side of the padding")
 def padding_side(patient: Patient) -> tuple[bool, str]:
-    found = []
+    states = []
     for side in ("right", "left"):
         tokenizer = copy.deepcopy(patient.tokenizer)
         tokenizer.padding_side = side
-        found.append(patient.run(tokenizer=tokenizer).states["tokens"])
-    error = distance(*found)
+        states.append(patient.run(tokenizer=tokenizer).layers)
+    error = distance(*states)
     return error < TOLERANCE, f"left and right differ by {error:.1e} of the largest state"
 
 
 @check("attention", "empty attention (sdpa) and weights after dropout")
 def attention(patient: Patient) -> tuple[bool, str]:
-    found = patient.run(positions=(), attention=True)
+    states = patient.run(positions=(), attention=True)
     config = patient.model.config.get_text_config()
-    if found.attention is None or not found.attention.size:
+    if states.attention is None or not states.attention.size:
         return False, "no attention was returned"
-    sums = np.add.reduceat(found.attention, found.offsets[:-1])
+    sums = np.add.reduceat(states.attention, states.tokens.offsets[:-1])
     error = float(np.abs(sums - 1).max())
-    n_layers, n_heads = found.attention.shape[1:]
+    n_layers, n_heads = states.attention.shape[1:]
     right = (n_layers, n_heads) == (config.num_hidden_layers, config.num_attention_heads)
     return right and error < TOLERANCE, (
         f"{n_layers} layers of {n_heads} heads, rows sum to 1 within {error:.1e}"
@@ -139,42 +140,40 @@ def attention(patient: Patient) -> tuple[bool, str]:
 
 
 @check("captured layers", "hidden states that are not those of the layer they are named after")
-def capturedlayers_of(patient: Patient) -> tuple[bool, str]:
-    layers, seen = layers_of(patient.model), []
-    hooks = [
-        layer.register_forward_hook(lambda *args: seen.append(tensor_of(args[2])))
-        for layer in layers
-    ]
-    try:
-        recording = alone(patient, at_most=1)[0]
-    finally:
-        for hook in hooks:
-            hook.remove()
+def captured_layers(patient: Patient) -> tuple[bool, str]:
+    seen: list[torch.Tensor] = []
+
+    def look(states: torch.Tensor) -> torch.Tensor:
+        seen.append(states)
+        return states
+
+    n_layers = len(blocks_of(patient.model))
+    with ExitStack() as stack:
+        for layer in range(1, n_layers + 1):
+            stack.enter_context(edited(patient.model, layer, look))
+        recording = alone(patient, max_sentences=1)[0]
     with torch.inference_mode():
         seen[-1] = final_norm(patient.model)(seen[-1])
-    pairs = zip(seen, recording.states[1:], strict=True)
-    wrong = [i + 1 for i, (own, given) in enumerate(pairs) if distance(own, given) > TOLERANCE]
-    distinct = all(
-        distance(one, other) > TOLERANCE
-        for one, other in zip(recording.states, recording.states[1:], strict=False)
-    )
+    given = [states[0] for states in recording.states]
+    pairs = zip(seen, given[1:], strict=True)
+    wrong = [i + 1 for i, pair in enumerate(pairs) if distance(*pair) > TOLERANCE]
+    distinct = all(distance(below, above) > TOLERANCE for below, above in pairwise(given))
     return distinct and not wrong, (
-        f"{len(recording.states)} states for {len(layers)} layers and the embeddings; "
+        f"{len(given)} states for {n_layers} layers and the embeddings; "
         + (f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal")
     )
 
 
 @check("interventions show", "ablations that change nothing, reported as having no effect")
 def interventions(patient: Patient) -> tuple[bool, str]:
-    before = alone(patient, at_most=1)[0]
+    before = alone(patient, max_sentences=1)[0]
     missed = []
-    for number, layer in enumerate(layers_of(patient.model), start=1):
+    for number in range(1, len(before.states)):
         size = float(before.states[number].abs().max())
-        shift = torch.randn(
-            before.states[number].shape[-1], generator=torch.Generator().manual_seed(patient.seed)
-        )
-        with adding(layer, size * shift):
-            after = alone(patient, at_most=1)[0]
+        generator = torch.Generator().manual_seed(patient.seed)
+        shift = size * torch.randn(before.states[number].shape[-1], generator=generator)
+        with edited(patient.model, number, partial(torch.add, shift)):
+            after = alone(patient, max_sentences=1)[0]
         changed = distance(after.states[number], before.states[number])
         spared = distance(after.states[number - 1], before.states[number - 1])
         if changed < 0.1 or spared > TOLERANCE:
@@ -255,9 +254,8 @@ def seeds(patient: Patient) -> tuple[bool, str]:
 def cache_keys(patient: Patient) -> tuple[bool, str]:
     tokenizer = copy.deepcopy(patient.tokenizer)
     tokenizer.add_tokens(["a-word-that-no-text-holds"])
-    rows = patient.sentences()[::-1]
     options = {"positions": ("cls",)}
-    texts = [row["text"] for row in rows], [row["span"] for row in rows]
+    reversed_rows = {name: column[::-1] for name, column in patient.columns().items()}
     other = patient.untrained(patient.model, patient.seed + 1)
     accepted = []
     with tempfile.TemporaryDirectory() as folder:
@@ -266,9 +264,7 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
         attempts: dict[str, Callable[[], Any]] = {
             "model": lambda: patient.run(model=other, **options, folder=folder),
             "tokenizer": lambda: patient.run(tokenizer=tokenizer, **options, folder=folder),
-            "texts": lambda: patient.extract(
-                patient.model, patient.tokenizer, *texts, **options, folder=folder
-            ),
+            "texts": lambda: patient.run(rows=reversed_rows, **options, folder=folder),
             "positions": lambda: patient.run(positions=("mean",), folder=folder),
             "attention": lambda: patient.run(**options, attention=True, folder=folder),
         }
@@ -278,7 +274,7 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
                 accepted.append(name)
             except ActivationError:
                 pass
-        same = np.array_equal(first.states["cls"], again.states["cls"])
+        same = np.array_equal(first.pooled["cls"], again.pooled["cls"])
         del first, again  # memory maps of files that are about to go
     refused = len(attempts) - len(accepted)
     return same and not accepted, (

@@ -1,19 +1,19 @@
-"""What the doctor examines, and the instruments: sentences run alone, layers, hooks, conditions."""
+"""What the doctor examines, and the instruments: sentences run alone, distances, conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from probing.models.pretrained import untrained_like
 from probing.sentences import draw
-from probing.states.extraction import ActivationError, Activations, extract
+from probing.states.anatomy import foreign_hooks
+from probing.states.extraction import extract
 from probing.states.recording import Recording, recorded
+from probing.states.tokens import States
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -23,13 +23,16 @@ SENTENCES_PER_SPLIT = 4
 
 @dataclass(frozen=True)
 class Patient:
-    """What is examined: a model and its data, and the functions that all results go through."""
+    """What is examined: a model and its data, and the functions that all results go through.
+
+    >>> Patient(*load_model("minilm"), build_dataset())
+    """
 
     model: Any
     tokenizer: Any
     dataset: DatasetDict
     seed: int = 0
-    extract: Callable[..., Activations] = extract
+    extract: Callable[..., States] = extract
     untrained: Callable[[Any, int], Any] = untrained_like
 
     def sentences(self, per_split: int = SENTENCES_PER_SPLIT) -> list[dict[str, Any]]:
@@ -40,23 +43,25 @@ class Patient:
             for i in draw(len(split), per_split)
         ]
 
-    def run(self, model: Any = None, tokenizer: Any = None, **options: Any) -> Activations:
+    def columns(self) -> dict[str, list[Any]]:
+        """Texts and spans of those sentences."""
         rows = self.sentences()
-        options = {"positions": ("tokens",)} | options
-        texts, spans = [row["text"] for row in rows], [row["span"] for row in rows]
-        return self.extract(
-            model or self.model, tokenizer or self.tokenizer, texts, spans, **options
-        )
+        return {name: [row[name] for row in rows] for name in ("text", "span")}
+
+    def run(self, model: Any = None, tokenizer: Any = None, **options: Any) -> States:
+        """Their states, of this model and tokenizer unless others are given."""
+        options = {"rows": self.columns(), "positions": ("tokens",)} | options
+        return self.extract(model or self.model, tokenizer or self.tokenizer, **options)
 
 
-def alone(patient: Patient, at_most: int | None = None) -> list[Recording]:
+def alone(patient: Patient, max_sentences: int | None = None) -> list[Recording]:
     """Each sentence run by itself, written as anyone would by hand."""
-    found = []
+    recordings = []
     with recorded(patient.model) as record:
-        for row in patient.sentences()[:at_most]:
+        for row in patient.sentences()[:max_sentences]:
             inputs = patient.tokenizer([row["text"]], return_tensors="pt", padding=False)
-            found.append(record(**inputs))
-    return found
+            recordings.append(record(**inputs))
+    return recordings
 
 
 def distance(one: Any, other: Any) -> float:
@@ -67,52 +72,10 @@ def distance(one: Any, other: Any) -> float:
     return float(np.abs(one - other).max() / max(np.abs(one).max(), 1e-30))
 
 
-def layers_of(model: Any) -> list[torch.nn.Module]:
-    """The blocks of the model: its first list of as many modules as it says it has layers."""
-    backbone = model.base_model
-    n_layers = backbone.config.get_text_config().num_hidden_layers
-    for module in backbone.modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
-            return list(module)
-    raise ActivationError(f"{type(backbone).__name__} has no list of its {n_layers} layers")
-
-
-def final_norm(model: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What the library puts the last state through: GPT-2 has a norm there, BERT has none."""
-    norms = [one for one in model.base_model.children() if "norm" in type(one).__name__.lower()]
-    return norms[-1] if norms else lambda state: state
-
-
-def tensor_of(output: Any) -> torch.Tensor:
-    return output if isinstance(output, torch.Tensor) else output[0]
-
-
-@contextmanager
-def adding(layer: torch.nn.Module, shift: torch.Tensor) -> Iterator[None]:
-    """Add to the output of a layer; in front of the library's own hooks, which capture it."""
-
-    def add(module: Any, inputs: Any, output: Any) -> Any:
-        edited = tensor_of(output) + shift.to(tensor_of(output))
-        return edited if isinstance(output, torch.Tensor) else (edited, *output[1:])
-
-    hook = layer.register_forward_hook(add, prepend=True)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
 def condition(model: Any) -> dict[str, Any]:
-    library = "transformers.utils.output_capturing"
-    hooks = [
-        hook
-        for module in model.modules()
-        for kind in (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
-        for hook in kind.values()
-        if getattr(hook, "__module__", "") != library
-    ]
+    """Everything about a model that a run may leave changed."""
     return {
-        "hooks": len(hooks),
+        "hooks": len(list(foreign_hooks(model))),
         "modes": [module.training for module in model.modules()],
         "attention implementation": model.config._attn_implementation,
         "weights": {name: float(w.double().sum()) for name, w in model.state_dict().items()},

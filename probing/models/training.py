@@ -191,7 +191,7 @@ def train(
         trainer.remove_callback(ProgressCallback)
         trainer.add_callback(bar)
     try:
-        with one_thread():
+        with one_torch_thread():
             trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
     finally:
         bar.close()
@@ -209,7 +209,7 @@ def last_checkpoint(folder: Path) -> str | None:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_torch_thread() -> Iterator[None]:
     """Matrices this small are multiplied several times faster by one thread than by two."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,18 +1,18 @@
 """Control tasks: what a probe is given to find, in truth and instead of the truth.
 
-Hewitt and Liang (2019) give each word *type* a random label, which can only be learnt by heart.
+Hewitt and Liang (2019) give each word *type* a random label, which can only be memorised.
 Here the type of the informative word decides it; for the location, random types or positions are
 declared informative, so that each sentence still has its place to find.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from probing.arrays import FloatArray, IntArray
 from probing.probes.description_length import (
     Code,
     fraction_blocks,
@@ -20,9 +20,9 @@ from probing.probes.description_length import (
     location_code,
     word_blocks,
 )
-from probing.probes.linear import LinearProbe, LocationProbe, shuffled_labels
-from probing.probes.logistic import FloatArray, IntArray
-from probing.states.ragged import take_sentences
+from probing.probes.linear import LinearProbe, shuffled_labels
+from probing.probes.location import LocationProbe
+from probing.states.tokens import Tokens
 
 # What probes are judged on, by the name of the score. Selectivity goes by sentences that are like
 # the fitted ones: where other words are new too, every probe of [CLS] is off by some constant, and
@@ -37,7 +37,7 @@ def word_assignments(
     """Random labels of word types, as many of each as in truth: at most n_draws, all different.
 
     Neither the truth nor its reverse is among them, nor two that are each other's reverse: a
-    linear probe does not tell them apart. Of six words, three a label, there are nine.
+    linear probe does not tell them apart. Of six words, three per label, there are nine.
     """
     types, first = np.unique(words, return_index=True)
     truth = np.asarray(y)[first]
@@ -49,17 +49,17 @@ def word_assignments(
         halves = [frozenset(types[assigned == label]) for label in labels]
         return frozenset(halves)
 
-    seen, found = {key(truth)}, []
+    seen, assignments = {key(truth)}, []
     for _ in range(200 * n_draws):  # small sets run out; large ones never repeat
         drawn = rng.permutation(truth)
         if key(drawn) not in seen:
             seen.add(key(drawn))
-            found.append(dict(zip(types, drawn, strict=True)))
-        if len(found) == n_draws:
+            assignments.append(dict(zip(types, drawn, strict=True)))
+        if len(assignments) == n_draws:
             break
-    if not found:
+    if not assignments:
         raise ValueError(f"{len(types)} words leave no other labels: a control task needs four")
-    return found
+    return assignments
 
 
 def declared_locations(keys: Any, offsets: Any, priority: dict[Any, float]) -> Any:
@@ -73,115 +73,136 @@ def declared_locations(keys: Any, offsets: Any, priority: dict[Any, float]) -> A
     return ranks == np.repeat(highest, np.diff(offsets))
 
 
-class Target(NamedTuple):
-    """What a probe is to find: a label for each row, or True at the tokens to locate."""
-
-    train: Any
-    scored: dict[str, Any]  # by split, for those in which the task means anything
-
-
 @dataclass(frozen=True)
-class LabelTasks:
-    """Binary labels on one state a sentence; each field has an entry a split."""
+class Tasks:
+    """A task and its controls, for one probe at one layer: states and tokens by split.
 
-    X: dict[str, FloatArray]  # (sentences, d)
-    y: dict[str, Any]
-    words: dict[str, Any]
-    names: ClassVar = ("label", "control task", "shuffled labels")
+    A draw of a task is what is to be found, by split: the tokens with other labels or other
+    informative tokens, for those splits in which the task means anything.
+    """
 
-    def targets(self, task: str, n_draws: int, rng: np.random.Generator) -> list[Target]:
-        truth = Target(self.y["train"], {name: self.y[name] for name in self.y if name != "train"})
+    X: dict[str, FloatArray]
+    tokens: dict[str, Tokens]
+    names: ClassVar[tuple[str, ...]]
+
+    def draws(self, task: str, n_draws: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
+        """The truth once, or so many draws of a control."""
         if task == "label":
-            return [truth]
+            return [self.tokens]
         if task == "shuffled labels":
-            draws = range(n_draws)
-            return [truth._replace(train=shuffled_labels(truth.train, None, rng)) for _ in draws]
+            return [self.tokens | {"train": self.shuffled(rng)} for _ in range(n_draws)]
+        return self.controls(task, n_draws, rng)
+
+    def along(self, direction: FloatArray) -> Self:
+        """The same tasks with only the coordinate along a direction to see."""
+        return replace(self, X={name: X @ direction[:, None] for name, X in self.X.items()})
+
+    def shuffled(self, rng: np.random.Generator) -> Tokens:
+        raise NotImplementedError
+
+    def controls(self, task: str, n: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
+        raise NotImplementedError
+
+    def fit(self, draw: dict[str, Tokens], *, C: float | None) -> Any:
+        raise NotImplementedError
+
+    def accuracy(self, probe: Any, split: str, tokens: Tokens) -> float:
+        raise NotImplementedError
+
+    def code(self, tokens: Tokens, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
+        """Of the training split; with ``rows_per_word`` word by word, on so many rows of each."""
+        raise NotImplementedError
+
+
+class LabelTasks(Tasks):
+    """Binary labels on one state per sentence."""
+
+    names = ("label", "control task", "shuffled labels")
+
+    def shuffled(self, rng: np.random.Generator) -> Tokens:
+        train = self.tokens["train"]
+        return replace(train, labels=shuffled_labels(train.labels, None, rng))
+
+    def controls(self, task: str, n: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
+        words = {name: np.asarray(self.tokens[name].words).tolist() for name in FITTED}
+        train = self.tokens["train"]
         return [
-            _control([np.array([given[word] for word in self.words[name]]) for name in FITTED])
-            for given in word_assignments(self.words["train"], truth.train, n_draws, rng)
+            {
+                name: replace(self.tokens[name], labels=[given[word] for word in words[name]])
+                for name in FITTED
+            }
+            for given in word_assignments(train.words, train.labels, n, rng)
         ]
 
-    def fit(self, target: Target, *, C: float | None) -> LinearProbe:
-        return LinearProbe(C=C).fit(self.X["train"], target.train, self.words["train"])
+    def fit(self, draw: dict[str, Tokens], *, C: float | None) -> LinearProbe:
+        train = draw["train"]
+        return LinearProbe(C=C).fit(self.X["train"], train.labels, train.words)
 
-    def accuracy(self, probe: LinearProbe, split: str, target: Any) -> float:
-        return float(probe.score(self.X[split], target))
+    def accuracy(self, probe: LinearProbe, split: str, tokens: Tokens) -> float:
+        return float(probe.score(self.X[split], tokens.labels))
 
-    def along(self, direction: FloatArray) -> LabelTasks:
-        return replace(self, X={name: X @ direction[:, None] for name, X in self.X.items()})
-
-    def code(self, target: Target, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
-        X, y, words = self.X["train"], target.train, self.words["train"]
+    def code(self, tokens: Tokens, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
+        X = self.X["train"]
         if not rows_per_word:
-            return label_code(X, y, fraction_blocks(len(X), rng))
-        some = _rows_of_each(words, rows_per_word)
-        return label_code(X[some], y[some], word_blocks(words[some], rng, y[some]))
+            return label_code(X, tokens.labels, fraction_blocks(len(X), rng))
+        some = _rows_of_each(tokens.words, rows_per_word)
+        part = tokens.take(some)
+        return label_code(X[some], part.labels, word_blocks(part.words, rng, part.labels))
 
 
-@dataclass(frozen=True)
-class LocationTasks:
-    """The place of the informative word among the tokens of each sentence, by split."""
+class LocationTasks(Tasks):
+    """The place of the informative word among the tokens of each sentence."""
 
-    X: dict[str, FloatArray]  # (tokens, d)
-    offsets: dict[str, IntArray]
-    informative: dict[str, Any]
-    words: dict[str, Any]  # the informative word of each sentence
-    types: dict[str, Any]  # (tokens,): token ids
-    names: ClassVar = ("label", "control types", "control positions", "shuffled labels")
+    names = ("label", "control types", "control positions", "shuffled labels")
 
-    def targets(self, task: str, n_draws: int, rng: np.random.Generator) -> list[Target]:
-        places = self.informative
-        truth = Target(places["train"], {name: places[name] for name in places if name != "train"})
-        if task == "label":
-            return [truth]
-        if task == "shuffled labels":
-            draws = range(n_draws)
-            return [truth._replace(train=self._any_token(rng)) for _ in draws]
-        keys = self.types if task == "control types" else self._positions()
-        known = np.unique(keys["train"])  # a type never seen cannot be known by heart
-        found = []
-        for _ in range(n_draws):
-            priority = dict(zip(known.tolist(), rng.random(len(known)), strict=True))
-            parts = [declared_locations(keys[s], self.offsets[s], priority) for s in FITTED]
-            found.append(_control(parts))
-        return found
+    def shuffled(self, rng: np.random.Generator) -> Tokens:
+        train = self.tokens["train"]
+        chosen = np.zeros(train.offsets[-1], dtype=bool)
+        chosen[train.offsets[:-1] + rng.integers(train.lengths)] = True
+        return replace(train, informative=chosen)
 
-    def _any_token(self, rng: np.random.Generator) -> Any:
-        chosen = np.zeros(len(self.informative["train"]), dtype=bool)
-        offsets = self.offsets["train"]
-        chosen[offsets[:-1] + rng.integers(np.diff(offsets))] = True
-        return chosen
-
-    def _positions(self) -> dict[str, Any]:
-        return {
-            name: np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
-            for name, offsets in self.offsets.items()
+    def controls(self, task: str, n: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
+        keys = {
+            name: tokens.ids if task == "control types" else _positions(tokens)
+            for name, tokens in self.tokens.items()
         }
+        known = np.unique(np.asarray(keys["train"]))  # an unseen type cannot be memorised
+        draws = []
+        for _ in range(n):
+            priority = dict(zip(known.tolist(), rng.random(len(known)), strict=True))
+            draws.append(
+                {
+                    name: replace(
+                        self.tokens[name],
+                        informative=declared_locations(
+                            keys[name], self.tokens[name].offsets, priority
+                        ),
+                    )
+                    for name in FITTED
+                }
+            )
+        return draws
 
-    def fit(self, target: Target, *, C: float | None) -> LocationProbe:
-        probe = LocationProbe(C=C)
-        return probe.fit(self.X["train"], self.offsets["train"], target.train, self.words["train"])
+    def fit(self, draw: dict[str, Tokens], *, C: float | None) -> LocationProbe:
+        return LocationProbe(C=C).fit(self.X["train"], draw["train"])
 
-    def accuracy(self, probe: LocationProbe, split: str, target: Any) -> float:
-        return probe.score(self.X[split], self.offsets[split], target)
+    def accuracy(self, probe: LocationProbe, split: str, tokens: Tokens) -> float:
+        return probe.score(self.X[split], tokens)
 
-    def along(self, direction: FloatArray) -> LocationTasks:
-        return replace(self, X={name: X @ direction[:, None] for name, X in self.X.items()})
-
-    def code(self, target: Target, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
-        X, offsets, words = self.X["train"], self.offsets["train"], self.words["train"]
+    def code(self, tokens: Tokens, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
+        X = self.X["train"]
         if not rows_per_word:
-            return location_code(X, offsets, target.train, fraction_blocks(len(words), rng))
+            return location_code(X, tokens, fraction_blocks(len(tokens), rng))
         # Each sentence has several tokens to learn from, so that a third of them will do.
-        some = _rows_of_each(words, max(1, rows_per_word // 3))
-        rows, inner = take_sentences(offsets, some)
-        return location_code(X[rows], inner, target.train[rows], word_blocks(words[some], rng))
+        some = _rows_of_each(tokens.words, max(1, rows_per_word // 3))
+        part = tokens.take(some)
+        return location_code(X[tokens.rows(some)], part, word_blocks(part.words, rng))
 
 
-def _control(targets: Sequence[Any]) -> Target:
-    return Target(targets[0], dict(zip(FITTED[1:], targets[1:], strict=True)))
+def _positions(tokens: Tokens) -> IntArray:
+    return np.arange(tokens.offsets[-1]) - np.repeat(tokens.offsets[:-1], tokens.lengths)
 
 
-def _rows_of_each(words: Any, at_most: int) -> IntArray:
-    some = [np.flatnonzero(words == word)[:at_most] for word in np.unique(words)]
+def _rows_of_each(words: Any, most: int) -> IntArray:
+    some = [np.flatnonzero(words == word)[:most] for word in np.unique(words)]
     return np.sort(np.concatenate(some))

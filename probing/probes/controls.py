@@ -14,26 +14,25 @@ code, by sentence and by word (``word_``); ``seconds`` of one core, what the row
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-from probing.probes.by_layer import POOLED, SplitStates, at_layer, n_states
-from probing.probes.control_tasks import FITTED, SCORED, LabelTasks, LocationTasks, Target
+from probing.probes.control_tasks import FITTED, SCORED, LabelTasks, LocationTasks, Tasks
 from probing.probes.description_length import Code
 from probing.probes.logistic import moments
+from probing.probes.splits import POOLED, SplitStates, at_layer, n_states
+from probing.progress import Progress, in_processes
 from probing.sentences import draw
-from probing.states.ragged import keep_tokens
+from probing.states.tokens import Tokens
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
 CONTROL_PROBES = ("value", "cls", "location")
-Tasks = LabelTasks | LocationTasks
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Effort:
             raise ValueError("draws, orders, directions and rows per word must be at least 1")
 
 
-def control_rows(tasks: Tasks, *, effort: Effort, seed: int) -> list[dict[str, Any]]:
-    """One row a task, of one probe at one layer.
+def control_rows(tasks: Tasks, effort: Effort, seed: int) -> list[dict[str, Any]]:
+    """One row per task, of one probe at one layer.
 
     C is chosen on the real task, by cross-validation over training words, and kept for the others:
     a control is about the same probe.
@@ -61,11 +60,11 @@ def control_rows(tasks: Tasks, *, effort: Effort, seed: int) -> list[dict[str, A
     C = None
     for task, rng in zip(tasks.names, rngs, strict=False):
         start = time.process_time()
-        targets = tasks.targets(task, effort.n_draws, rng)
-        probes = [tasks.fit(target, C=C) for target in targets]
+        draws = tasks.draws(task, effort.n_draws, rng)
+        probes = [tasks.fit(drawn, C=C) for drawn in draws]
         C = probes[0].C_
-        scores = _scores([tasks] * len(targets), probes, targets)
-        codes = _codes(tasks, task, targets, effort, rng)
+        scores = _scores([tasks] * len(draws), probes, draws)
+        codes = _codes(tasks, task, [drawn["train"] for drawn in draws], effort, rng)
         seconds = time.process_time() - start
         rows.append({"task": task, "C": C, **scores, **codes, "seconds": seconds})
     start = time.process_time()
@@ -77,16 +76,16 @@ def control_rows(tasks: Tasks, *, effort: Effort, seed: int) -> list[dict[str, A
 
 
 def _scores(
-    tasks: Sequence[Tasks], probes: Sequence[Any], targets: Sequence[Target]
+    tasks: Sequence[Tasks], probes: Sequence[Any], draws: Sequence[dict[str, Tokens]]
 ) -> dict[str, float]:
-    """Means over draws: the i-th probe, on the states of the i-th tasks, for the i-th target."""
+    """Means over draws: the i-th probe, on the states of the i-th tasks, for the i-th draw."""
 
     def each(split: str) -> list[float]:
-        draws = zip(tasks, probes, targets, strict=True)
-        return [one.accuracy(probe, split, target.scored[split]) for one, probe, target in draws]
+        triples = zip(tasks, probes, draws, strict=True)
+        return [own.accuracy(probe, split, drawn[split]) for own, probe, drawn in triples]
 
     scores = {
-        name: float(np.mean(each(split))) if split in targets[0].scored else np.nan
+        name: float(np.mean(each(split))) if split in draws[0] else np.nan
         for name, split in SCORED.items()
     }
     held_out = each(SCORED["accuracy"])
@@ -95,20 +94,17 @@ def _scores(
 
 
 def _codes(
-    tasks: Tasks, task: str, targets: Sequence[Target], effort: Effort, rng: np.random.Generator
+    tasks: Tasks, task: str, draws: Sequence[Tokens], effort: Effort, rng: np.random.Generator
 ) -> dict[str, float]:
     """Bits and compression, means over draws; word by word for tasks in which words keep labels."""
     # Several draws bring an order each; of the one real task several orders are taken.
-    orders, word_orders = (effort.n_draws, effort.n_orders) if len(targets) == 1 else (1, 1)
-    found = _mean_code("", [tasks.code(target, rng) for target in targets for _ in range(orders)])
+    orders, word_orders = (effort.n_draws, effort.n_orders) if len(draws) == 1 else (1, 1)
+    codes = _mean_code("", [tasks.code(drawn, rng) for drawn in draws for _ in range(orders)])
     if task != "shuffled labels":
-        by_word = [
-            tasks.code(target, rng, effort.rows_per_word)
-            for target in targets
-            for _ in range(word_orders)
-        ]
-        found |= _mean_code("word_", by_word)
-    return found
+        rows = effort.rows_per_word
+        by_word = [tasks.code(drawn, rng, rows) for drawn in draws for _ in range(word_orders)]
+        codes |= _mean_code("word_", by_word)
+    return codes
 
 
 def _mean_code(prefix: str, codes: Sequence[Code]) -> dict[str, float]:
@@ -122,15 +118,14 @@ def _along_random(tasks: Tasks, n: int, rng: np.random.Generator) -> dict[str, f
     """The best threshold on a random direction, isotropic where each coordinate has variance 1."""
     X = tasks.X["train"]
     _, scale = moments(X, np.ones(len(X)))
-    (target,) = tasks.targets("label", 1, rng)
     lines = [tasks.along(rng.standard_normal(X.shape[1]) / scale) for _ in range(n)]
-    return _scores(lines, [line.fit(target, C=1.0) for line in lines], [target] * n)
+    return _scores(lines, [line.fit(tasks.tokens, C=1.0) for line in lines], [tasks.tokens] * n)
 
 
-def control_splits(dataset: DatasetDict, *, max_rows: int) -> DatasetDict:
+def control_splits(dataset: DatasetDict, *, max_sentences: int) -> DatasetDict:
     """Some training sentences, and of each kind that probes are judged on a quarter as many."""
     train = dataset["train"]
-    n_fitted = min(max_rows, 4 * len(train) // 5)
+    n_fitted = min(max_sentences, 4 * len(train) // 5)
     n_scored = n_fitted // 4
     fitted = draw(len(train), n_fitted)
     parts = {
@@ -149,8 +144,8 @@ def control_table(
     layers: Sequence[int] | None = None,
     effort: Effort | None = None,
     seed: int = 0,
-    n_jobs: int = 1,
-    progress: Callable[[int, int], object] | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """All controls of one model. ``progress(done, of)`` counts pairs of a probe and a layer."""
     if missing := [name for name in FITTED if name not in states]:
@@ -160,37 +155,27 @@ def control_table(
     kept = {name: states[name] for name in ("train", *SCORED.values()) if name in states}
     chosen = layers if layers is not None else range(n_states(kept["train"]))
     pairs = [(probe, layer) for probe in probes for layer in chosen]
-    jobs = (
-        delayed(control_rows)(_tasks(kept, probe, layer), effort=effort or Effort(), seed=seed)
-        for probe, layer in pairs
+    effort = effort or Effort()
+
+    def arguments(pair: tuple[str, int]) -> tuple[Tasks, Effort, int]:
+        return _tasks(kept, *pair), effort, seed
+
+    controlled = in_processes(control_rows, arguments, pairs, jobs=jobs, progress=progress)
+    return pd.DataFrame(
+        [
+            {"probe": probe, "layer": layer, **row}
+            for (probe, layer), rows in controlled.items()
+            for row in rows
+        ]
     )
-    results = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch=n_jobs)(jobs)
-    rows = []
-    for done, ((probe, layer), found) in enumerate(zip(pairs, results, strict=True)):
-        rows += [{"probe": probe, "layer": layer, **row} for row in found]
-        if progress:
-            progress(done + 1, len(pairs))
-    return pd.DataFrame(rows)
 
 
 def _tasks(states: dict[str, SplitStates], probe: str, layer: int) -> Tasks:
     splits = {name: at_layer(split, layer, probe) for name, split in states.items()}
-    if probe in POOLED:
-        return LabelTasks(
-            X={name: split.pooled[POOLED[probe]] for name, split in splits.items()},
-            y={name: split.labels for name, split in splits.items()},
-            words={name: split.words for name, split in splits.items()},
-        )
-    types = {}
-    for name, split in states.items():
-        rows, _ = keep_tokens(split.tokens.offsets, ~split.tokens.special)
-        types[name] = split.tokens.token_ids[rows]
-    return LocationTasks(
-        X={name: split.tokens for name, split in splits.items()},
-        offsets={name: split.offsets for name, split in splits.items()},
-        informative={name: split.informative for name, split in splits.items()},
-        words={name: split.words[split.drawn] for name, split in splits.items()},
-        types=types,
+    kind = LabelTasks if probe in POOLED else LocationTasks
+    return kind(
+        {name: X for name, (X, _) in splits.items()},
+        {name: tokens for name, (_, tokens) in splits.items()},
     )
 
 
@@ -205,7 +190,7 @@ def by_layer(table: pd.DataFrame) -> pd.DataFrame:
         rows = table[(table["model"] == model) & table["task"].str.startswith(task)]
         return rows.groupby(keys, sort=False)[measure].max()
 
-    found = {
+    columns = {
         ("accuracy", "label"): column("accuracy", "label"),
         ("accuracy", "control"): column("accuracy", "control"),
         ("accuracy", "selectivity"): column("selectivity", "label"),
@@ -217,10 +202,10 @@ def by_layer(table: pd.DataFrame) -> pd.DataFrame:
         ("other splits", "new words"): column("new_words", "label"),
     }
     for title, measure in (("compression", "compression"), ("by word", "word_compression")):
-        found[title, "label"] = column(measure, "label")
-        found[title, "control"] = column(measure, "control")
+        columns[title, "label"] = column(measure, "label")
+        columns[title, "control"] = column(measure, "control")
         if measure == "compression":
-            found[title, "shuffled"] = column(measure, "shuffled")
-        found[title, "untrained"] = column(measure, "label", "untrained")
-    found["cost", "seconds"] = table.groupby(keys, sort=False)["seconds"].sum()
-    return pd.DataFrame(found)
+            columns[title, "shuffled"] = column(measure, "shuffled")
+        columns[title, "untrained"] = column(measure, "label", "untrained")
+    columns["cost", "seconds"] = table.groupby(keys, sort=False)["seconds"].sum()
+    return pd.DataFrame(columns)

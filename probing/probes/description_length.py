@@ -18,19 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from probing.arrays import BoolArray, FloatArray, IntArray
+from probing.probes.location import check_tokens
 from probing.probes.logistic import (
-    BoolArray,
-    FloatArray,
-    IntArray,
     check_labels,
     check_states,
     fit_logistic,
     logit_of,
     merge_equal_rows,
     moments,
-    one_thread,
+    one_blas_thread,
 )
-from probing.states.ragged import check_tokens, take_sentences
+from probing.states.tokens import Tokens
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)  # theirs
 CODE_GRID: tuple[float, ...] = (1e-4, 1e-2, 1.0, 100.0)
@@ -66,7 +65,7 @@ def word_blocks(words: Any, rng: np.random.Generator, y: Any = None) -> list[Int
     """The rows of one word after those of another: each block is about a word not seen before.
 
     Templated rows repeat. In a random order every word has been seen after a handful of rows, and
-    a probe that knows words by heart gets a short code; here only one that knows what words of a
+    a probe that has memorised words gets a short code; here only one that knows what words of a
     label have in common does. The first block has one word of each label, without which there is
     nothing to fit, so that n words are compressed by n / 2 at most; the others follow at random
     (an order that alternated labels would tell them). Without y (for a location, which any one
@@ -101,12 +100,12 @@ def online_code(
 def label_code(
     X: Any, y: Any, blocks: Sequence[IntArray], *, grid: Sequence[float] = CODE_GRID
 ) -> Code:
-    """Of a binary label, one a state: a row costs 1 bit without the states.
+    """The code of a binary label, one per state: a row costs 1 bit without the states.
 
     Both labels weigh the same in every fit: that two words of one label came before one of the
     other says nothing about the next.
     """
-    X = _standardized(check_states(X))
+    X = _standardised(check_states(X))
     _, positive = check_labels(y, len(X))
 
     def bits_of(seen: IntArray, block: IntArray) -> FloatArray | None:
@@ -120,36 +119,29 @@ def label_code(
 
 
 def location_code(
-    states: Any,
-    offsets: Any,
-    informative: Any,
-    blocks: Sequence[IntArray],
-    *,
-    grid: Sequence[float] = CODE_GRID,
+    X: Any, tokens: Tokens, blocks: Sequence[IntArray], *, grid: Sequence[float] = CODE_GRID
 ) -> Code:
-    """Of the place of the informative word; a sentence of n tokens costs log2(n) without states.
+    """The code of the informative word's place: log2(n) bits for n tokens without the states.
 
     The location probe gives each token a logit on its own. Given that exactly one token is
     informative, the probability that it is this one is the softmax of the logits, and the word has
     the sum over its tokens.
     """
-    states, offsets, informative = check_tokens(states, offsets, informative, None)
-    states = _standardized(states)
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    uniform = np.log2(lengths / np.add.reduceat(informative.astype(float), starts))
+    X, informative = _standardised(check_tokens(X, tokens, located=True)), tokens.informative
+    own = np.add.reduceat(informative.astype(float), tokens.offsets[:-1])
 
     def bits_of(seen: IntArray, block: IntArray) -> FloatArray | None:
-        rows, _ = take_sentences(offsets, seen)
-        new, inner = take_sentences(offsets, block)
+        rows, new = tokens.rows(seen), tokens.rows(block)
         is_it = informative[rows]
         if is_it.all():
             return None
-        logits = logit_path(states[rows], is_it, _balanced(is_it), states[new], grid)
+        logits = logit_path(X[rows], is_it, _balanced(is_it), X[new], grid)
         there = np.where(informative[new], logits, -np.inf)
-        masses = [np.logaddexp.reduceat(part, inner[:-1], axis=1) for part in (logits, there)]
+        starts = tokens.take(block).offsets[:-1]
+        masses = [np.logaddexp.reduceat(part, starts, axis=1) for part in (logits, there)]
         return np.asarray((masses[0] - masses[1]) / math.log(2))
 
-    return online_code(blocks, uniform, bits_of, len(grid))
+    return online_code(blocks, np.log2(tokens.lengths / own), bits_of, len(grid))
 
 
 def _balanced(positive: BoolArray) -> FloatArray:
@@ -157,8 +149,8 @@ def _balanced(positive: BoolArray) -> FloatArray:
     return np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
 
 
-def _standardized(X: FloatArray) -> FloatArray:
-    """By all states, which the receiver has from the start.
+def _standardised(X: FloatArray) -> FloatArray:
+    """Standardised by all states, which the receiver has from the start.
 
     By those of the rows seen, two at first, coordinates in which these happen to be close would
     be magnified, and the next block would cost any number of bits.
@@ -167,7 +159,7 @@ def _standardized(X: FloatArray) -> FloatArray:
     return np.asarray(((X - mean) / scale).astype(X.dtype))
 
 
-@one_thread
+@one_blas_thread
 def logit_path(
     X: FloatArray, positive: BoolArray, weight: FloatArray, new: FloatArray, grid: Sequence[float]
 ) -> FloatArray:

@@ -12,21 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from probing.probes.logistic import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_labels,
-    check_states,
-    moments,
-    one_thread,
-    unit,
-)
+from probing.arrays import BoolArray, FloatArray, IntArray, unit
+from probing.probes.location import TokenProbe, check_labels_given, check_tokens
+from probing.probes.logistic import check_labels, moments, one_blas_thread
 from probing.probes.penalty import C_GRID, check_penalty, choose_penalty, grouped_folds
-from probing.states.ragged import check_offsets, ragged_softmax, take_sentences
+from probing.states.tokens import Tokens
 
 
 class Fitted(NamedTuple):
@@ -37,17 +29,16 @@ class Fitted(NamedTuple):
     n_iter: int
 
 
-class SingleLocationHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SingleLocationHead(TokenProbe):
     """The softmax cousin of the paper's predictor, trained to classify from frozen token states.
 
     States are standardised inside, where the penalty (|k|^2 + |v|^2) / (2 C) beside the sum of the
-    losses means the same for all layers; k_ and v_ are for the states as given. To leave out
-    special tokens, take ``rows, offsets = keep_tokens(offsets, mask)`` and ``states[rows]``.
+    losses means the same for all layers; k_ and v_ are for the states as given.
 
     Parameters
     ----------
-    C : inverse strength of the penalty; None chooses it from C_GRID by cross-validation grouped
-        by ``groups`` (adjectives), a tie going to the stronger penalty.
+    C : inverse strength of the penalty; None chooses it from C_GRID by cross-validation over
+        ``tokens.words``, a tie going to the stronger penalty.
     max_sentences : at most this many sentences, drawn at random, are used, in the cross-validation
         too; templated sentences repeat. None takes all.
     n_starts : the problem is not convex. The first start attends evenly and reads along the
@@ -61,6 +52,9 @@ class SingleLocationHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     k_, v_, intercept_ : in the space of the states as given;  classes_
     k_hat_, v_hat_ : the same at unit length
     C_, cv_scores_ : as for LinearProbe;  objective_, n_iter_ : of the best start
+
+    >>> states = extract(model, tokenizer, dataset["train"], positions=["tokens"]).words_only()
+    >>> SingleLocationHead().fit(states.at(3), states.tokens).attention(states.at(3), states.tokens)
     """
 
     def __init__(
@@ -80,38 +74,34 @@ class SingleLocationHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.random_state = random_state
 
-    @one_thread
-    def fit(self, states: Any, offsets: Any, y: Any, groups: Any = None) -> Self:
-        """Fit to ragged token states, labels y (n,); groups (n,) are needed to choose C."""
+    @one_blas_thread
+    def fit(self, X: Any, tokens: Tokens) -> Self:
+        """Fit to states X (n_tokens, d) and tokens.labels; tokens.words are needed to choose C."""
         if self.n_starts < 1:
             raise ValueError(f"n_starts must be at least 1, not {self.n_starts}")
         if self.max_sentences is not None and self.max_sentences < 2:
             raise ValueError(f"max_sentences must be at least 2, not {self.max_sentences}")
-        states = check_states(states)
-        offsets = check_offsets(offsets, len(states))
-        self.classes_, positive = check_labels(y, len(offsets) - 1)
+        X = check_tokens(X, tokens)
+        self.classes_, positive = check_labels_given(tokens)
         rng = np.random.default_rng(self.random_state)
         sentences = np.arange(len(positive))
         if self.max_sentences is not None and len(sentences) > self.max_sentences:
             sentences = np.sort(rng.choice(sentences, self.max_sentences, replace=False))
             check_labels(positive[sentences], len(sentences))  # both are still there
-        starts = rng.standard_normal((self.n_starts - 1, states.shape[1]))
+        starts = rng.standard_normal((self.n_starts - 1, X.shape[1]))
 
         def path(part: IntArray, grid: Sequence[float] = C_GRID) -> Any:
-            rows, inner = take_sentences(offsets, part)
-            return self._path(states[rows], inner, positive[part], starts, grid)
+            inner = tokens.take(part).offsets
+            return self._path(X[tokens.rows(part)], inner, positive[part], starts, grid)
+
+        def accuracy(fitted: Fitted, part: IntArray) -> float:
+            logit = _read(X[tokens.rows(part)], tokens.take(part).offsets, fitted)[0]
+            return float(np.mean((logit > 0) == positive[part]))
 
         C, self.cv_scores_ = self.C, None
         if self.C is None:
-            if groups is not None and np.shape(groups) == positive.shape:
-                groups = np.asarray(groups)[sentences]
-            folds = grouped_folds(positive[sentences], groups)
-
-            def accuracy(fitted: Fitted, part: IntArray) -> float:
-                rows, inner = take_sentences(offsets, part)
-                logit = _read(states[rows], inner, fitted)[0]
-                return float(np.mean((logit > 0) == positive[part]))
-
+            words = None if tokens.words is None else tokens.words[sentences]
+            folds = grouped_folds(positive[sentences], words)
             folds = [(sentences[train], sentences[test]) for train, test in folds]
             C, self.cv_scores_ = choose_penalty(path, accuracy, folds)
         self.C_ = check_penalty(C)
@@ -122,30 +112,23 @@ class SingleLocationHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.objective_, self.n_iter_ = fitted.objective, fitted.n_iter
         return self
 
-    def decision_function(self, states: Any, offsets: Any) -> FloatArray:
-        """The logit of the second class, one a sentence."""
-        return self._read(states, offsets)[0]
+    def decision_function(self, X: Any, tokens: Tokens) -> FloatArray:
+        """The logit of the second class, one per sentence."""
+        return self._read(X, tokens)[0]
 
-    def attention(self, states: Any, offsets: Any) -> FloatArray:
-        """The weight of each token, shape (total_tokens,); the sum over a sentence is 1."""
-        return self._read(states, offsets)[1]
+    def attention(self, X: Any, tokens: Tokens) -> FloatArray:
+        """The weight of each token, shape (n_tokens,); the sum over a sentence is 1."""
+        return self._read(X, tokens)[1]
 
-    def predict(self, states: Any, offsets: Any) -> npt.NDArray[Any]:
-        logit = self.decision_function(states, offsets)
+    def predict(self, X: Any, tokens: Tokens) -> npt.NDArray[Any]:
+        """The label of each sentence."""
+        logit = self.decision_function(X, tokens)
         return np.asarray(self.classes_[(logit > 0).astype(int)])
 
-    def score(self, states: Any, offsets: Any, y: Any) -> float:
-        """Accuracy."""
-        predicted, y = self.predict(states, offsets), np.asarray(y)
-        if y.shape != predicted.shape:
-            raise ValueError(f"y must have shape {predicted.shape}, not {y.shape}")
-        return float(np.mean(predicted == y))
-
-    def _read(self, states: Any, offsets: Any) -> tuple[FloatArray, FloatArray]:
+    def _read(self, X: Any, tokens: Tokens) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self, "k_")
-        states = check_states(states, len(self.k_))
         fitted = Fitted(self.k_, self.v_, self.intercept_, self.objective_, self.n_iter_)
-        return _read(states, check_offsets(offsets, len(states)), fitted)
+        return _read(check_tokens(X, tokens, len(self.k_)), tokens.offsets, fitted)
 
     def _path(
         self,
@@ -167,9 +150,9 @@ class SingleLocationHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         v = unit(token_means[positive].mean(0) - token_means[~positive].mean(0)).astype(float)
         starts = [np.concatenate([k, v, [0.0]]) for k in (np.zeros(d), *random_ks / np.sqrt(d))]
         for C in grid:
-            found = [self._minimise(start, Z, offsets, sign, C) for start in starts]
-            starts = [result.x for result in found]
-            best = min(found, key=lambda result: result.fun)
+            minima = [self._minimise(start, Z, offsets, sign, C) for start in starts]
+            starts = [minimum.x for minimum in minima]
+            best = min(minima, key=lambda minimum: minimum.fun)
             k, v = best.x[:d] / scale, best.x[d : 2 * d] / scale
             # Weights sum to 1: centring moves the intercept, and attention not at all.
             intercept = float(best.x[-1] - v @ mean)
@@ -192,7 +175,7 @@ class SingleLocationHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def loss_and_gradient(
     parameters: FloatArray, Z: FloatArray, offsets: IntArray, sign: FloatArray, C: float
 ) -> tuple[float, FloatArray]:
-    """The objective over the number of sentences, of parameters (k, v, intercept)."""
+    """The objective per sentence at parameters (k, v, intercept), and its gradient."""
     d, n, lengths = Z.shape[1], len(sign), np.diff(offsets)
     frame = parameters[: 2 * d].reshape(2, d)  # k, v
     scores, values = (Z @ frame.T.astype(Z.dtype)).astype(float).T
@@ -213,3 +196,10 @@ def _read(states: FloatArray, offsets: IntArray, fitted: Fitted) -> tuple[FloatA
     weights = ragged_softmax(states @ fitted.k, offsets)
     logit = np.add.reduceat(weights * (states @ fitted.v), offsets[:-1]) + fitted.intercept
     return np.asarray(logit), weights
+
+
+def ragged_softmax(scores: FloatArray, offsets: IntArray) -> FloatArray:
+    """Softmax over the tokens of each sentence, shape (n_tokens,)."""
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    raised = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
+    return np.asarray(raised / np.repeat(np.add.reduceat(raised, starts), lengths))

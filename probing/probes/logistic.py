@@ -5,6 +5,7 @@ C is scikit-learn's: |w|^2 / (2 C) is added to the sum of the losses.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-FloatArray = npt.NDArray[Any]  # float32 states stay float32
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.intp]
+from probing.arrays import BoolArray, FloatArray, IntArray
 
 # Matrices of these sizes gain little from a second BLAS thread, and on a busy machine threads that
 # spin for each other have made a fit twenty times slower.
-one_thread = threadpool_limits.wrap(limits=1, user_api="blas")
+one_blas_thread = threadpool_limits.wrap(limits=1, user_api="blas")
 
 
 def fit_logistic(
@@ -92,8 +91,34 @@ def _hessian(X: FloatArray, curvature: FloatArray, rows: IntArray, penalty: Floa
     return H
 
 
+def logistic_path(
+    X: FloatArray,
+    positive: BoolArray,
+    weight: FloatArray,
+    grid: Sequence[float],
+    *,
+    standardize: bool = True,
+    tol: float = 1e-5,
+    max_iter: int = 100,
+) -> Iterator[tuple[FloatArray, float, float, int]]:
+    """Coefficients, intercept, objective and iterations for each C, each fit from the last one.
+
+    ``standardize`` penalises in units of each coordinate's standard deviation.
+    """
+    X, positive, weight = merge_equal_rows(X, positive, weight)
+    mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if standardize:
+        mean, scale = moments(X, weight)
+    Z = ((X - mean) / scale).astype(X.dtype) if standardize else X
+    w = np.zeros(X.shape[1] + 1)
+    for C in grid:
+        w, objective, n_iter = fit_logistic(Z, positive, weight, C, w, tol=tol, max_iter=max_iter)
+        coef = w[:-1] / scale
+        yield coef, float(w[-1] - coef @ mean), objective, n_iter
+
+
 def logit_of(X: FloatArray, fitted: Any) -> FloatArray:
-    """Of the first two entries of a solution, (coefficients, intercept).
+    """Logits of states under a solution, whose first two entries are (coefficients, intercept).
 
     In double precision: states vary little around a mean that is large, and coefficients are large.
     """
@@ -117,7 +142,7 @@ def merge_equal_rows(
 def moments(X: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted mean and standard deviation of each coordinate.
 
-    A coordinate that varies by no more than rounding does gets scale 1, lest noise be magnified.
+    A coordinate that varies by no more than rounding does gets scale 1: noise is not magnified.
     """
     share = (weight / weight.sum()).astype(X.dtype)
     around = X - X[0]  # small numbers: nothing is lost to a large mean
@@ -128,12 +153,8 @@ def moments(X: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.where(scale > rounding, scale, 1.0)
 
 
-def unit(x: FloatArray) -> FloatArray:
-    norm = np.linalg.norm(x)
-    return np.asarray(x / norm) if norm > 0 else np.zeros_like(x)
-
-
 def check_states(X: Any, d: int | None = None) -> FloatArray:
+    """States as a finite array (n, d) of floats."""
     X = np.asarray(X)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(float)

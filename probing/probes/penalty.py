@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold
 
-from probing.probes.logistic import BoolArray, FloatArray, IntArray
+from probing.arrays import BoolArray, FloatArray, IntArray
 
 Folds = list[tuple[IntArray, IntArray]]
 
@@ -25,7 +25,7 @@ def grouped_folds(positive: BoolArray, groups: Any, *, max_folds: int = 5) -> Fo
         raise ValueError("give groups (the adjective of each sentence) to choose C, or give C")
     groups = np.asarray(groups)
     if groups.shape != positive.shape:
-        raise ValueError(f"groups must be one a sentence, {positive.shape}, not {groups.shape}")
+        raise ValueError(f"groups must be one per sentence, {positive.shape}, not {groups.shape}")
     owners = [len(np.unique(groups[positive == label])) for label in np.unique(positive)]
     n_folds = min(max_folds, *owners) if len(owners) > 1 else min(max_folds, owners[0])
     if n_folds < 2:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from data_gen import build_dataset
-from probing.attribution import logit_differences
-from probing.circuits.directions import informative_states, state_directions
+from probing.attribution import occlusion_changes
+from probing.circuits.directions import informative_states, state_directions, word_states
 from probing.models.pretrained import load_model
-from probing.models.training import one_thread
-from probing.sentences import draw_by_word
-from probing.states.batch import Run, TokenBatch, prepare, run_batch
+from probing.models.training import one_torch_thread
+from probing.sentences import draw_by_word, sentence_views
+from probing.states.extraction import read
+from probing.states.tokens import States, tokenise
 from studies.practice.figure1_figure import SPLIT_NAMES
 
 N_TRAIN = 480  # sentences that the directions come from, as in studies/practice/bridge.py
@@ -24,13 +25,12 @@ SHOWN = {"train": 5, "test": 5, "ood_tokens": 5, "ood_structure": 5, "ood_struct
 
 
 def token_view(folder: Path, name: str, *, spec: str = "sentiment") -> dict[str, Any]:
-    """Of one trained classifier: heads and layers, and 24 sentences over the splits."""
+    """The view of one trained classifier: its heads and layers, and 24 sentences of all splits."""
     dataset = build_dataset(spec)
-    with one_thread():
+    with one_torch_thread():
         model, tokenizer = load_model(str(folder), classifier=True)
         drawn = dataset["train"].select(draw_by_word(dataset["train"], N_TRAIN))
-        train = prepare(tokenizer, drawn)
-        axes = reading_axes(run_batch(model, train), train)
+        axes = reading_axes(read(model, tokenise(tokenizer, drawn)))
         sentences = []
         for split, count in SHOWN.items():
             part = dataset[split].select(spread_rows(dataset[split], count))
@@ -58,18 +58,19 @@ def spread_rows(split: Any, count: int) -> list[int]:
     ]
 
 
-def reading_axes(run: Run, batch: TokenBatch) -> list[dict[str, Any]]:
+def reading_axes(states: States) -> list[dict[str, Any]]:
     """For each layer, of the states that it reads: k_hat and v_hat with their zeros and units.
 
     Along k_hat 0 is the mean uninformative token and 1 the mean informative one; along v_hat -1
     and 1 are the means of the two labels' informative words.
     """
     axes = []
-    for layer in range(len(run.attention)):
-        at = state_directions(run, batch, layer)
-        others = run.states[layer][batch.content & ~batch.informative].numpy().astype(float)
+    informative = states.tokens.words_only().informative
+    for layer in range(states.attention.shape[1]):
+        at = state_directions(states, layer)
+        others = word_states(states, layer)[~informative]
         zero = float((others @ at.k_hat).mean())
-        one = float((informative_states(run, batch, layer) @ at.k_hat).mean())
+        one = float((informative_states(states, layer) @ at.k_hat).mean())
         axes.append(
             {
                 "k": (at.k_hat, zero, one - zero),
@@ -82,71 +83,46 @@ def reading_axes(run: Run, batch: TokenBatch) -> list[dict[str, Any]]:
 def look_at(
     model: Any, tokenizer: Any, split: Any, axes: list[dict[str, Any]], split_name: str
 ) -> list[dict[str, Any]]:
-    """One value a sentence; lists run over its tokens, [CLS] and [SEP] included."""
-    batch = prepare(tokenizer, split)
-    run = run_batch(model, batch)
+    """One value per sentence; lists run over its tokens, [CLS] and [SEP] included."""
+    tokens = tokenise(tokenizer, split)
+    states = read(model, tokens)
     rows = list(split)
-    masked = masking_effects(model, tokenizer, rows, run.logits)
+    masked = occlusion_changes(model, tokenizer, rows)
     found = []
-    for i, row in enumerate(rows):
-        length = int(batch.inputs["attention_mask"][i].sum())
-        content = batch.content[i, :length].tolist()
-        if sum(content) != len(row["words"]):
-            raise ValueError("the token view needs a tokenizer with one token a word")
-        words = spread(row["words"], content, None)
-        ids = batch.inputs["input_ids"][i, :length].tolist()
+    for i, (row, view) in enumerate(zip(rows, sentence_views(states, split), strict=True)):
+        here = tokens.sentence(i)
+        ids = tokens.ids[here].tolist()
         names = tokenizer.convert_ids_to_tokens(ids)
+        effects = map(rounded, masked[i])
         found.append(
             {
                 "split": split_name,
                 "text": row["text"],
                 "label": model.config.id2label[row["label"]],
-                "logit": rounded(run.logits[i]),
-                "tokens": [word or name for word, name in zip(words, names, strict=True)],
-                "roles": spread(row["roles"], content, "special"),
+                "logit": rounded(states.logits[i]),
+                "tokens": [word or name for word, name in zip(view.words, names, strict=True)],
+                "roles": view.roles,
                 "unknown": [
-                    inside and token == tokenizer.unk_token_id
-                    for inside, token in zip(content, ids, strict=True)
+                    bool(word) and token == tokenizer.unk_token_id
+                    for word, token in zip(view.words, ids, strict=True)
                 ],
                 "attention": [
-                    [rounded(x) for x in head[:length].tolist()]
-                    for layer in run.attention
-                    for head in layer[i]
+                    [rounded(x) for x in view.attention[:, layer, head]]
+                    for layer in range(view.attention.shape[1])
+                    for head in range(view.attention.shape[2])
                 ],
-                "k": [projections(run, i, length, layer, at["k"]) for layer, at in enumerate(axes)],
-                "v": [projections(run, i, length, layer, at["v"]) for layer, at in enumerate(axes)],
-                "masking": spread(masked[i], content, None),
+                "k": [projections(states, here, layer, at["k"]) for layer, at in enumerate(axes)],
+                "v": [projections(states, here, layer, at["v"]) for layer, at in enumerate(axes)],
+                "masking": [next(effects) if word else None for word in view.words],
             }
         )
     return found
 
 
-def projections(run: Run, i: int, length: int, layer: int, axis: Any) -> list[float]:
+def projections(states: States, here: slice, layer: int, axis: Any) -> list[float]:
     direction, zero, unit = axis
-    along = run.states[layer][i, :length].numpy().astype(float) @ direction
+    along = states.at(layer)[here].astype(float) @ direction
     return [rounded(x) for x in (along - zero) / unit]
-
-
-def masking_effects(
-    model: Any, tokenizer: Any, rows: list[dict[str, Any]], logits: np.ndarray
-) -> list[list[float]]:
-    """Change of the logit difference when a word is hidden behind [UNK], word by word."""
-    texts = [
-        " ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]])
-        for row in rows
-        for j in range(len(row["words"]))
-    ]
-    after = iter(logit_differences(model, tokenizer, texts))
-    return [
-        [rounded(next(after) - logit) for _ in row["words"]]
-        for row, logit in zip(rows, logits, strict=True)
-    ]
-
-
-def spread(values: Any, content: list[bool], otherwise: Any) -> list[Any]:
-    """Values of the words at their tokens, ``otherwise`` at special tokens."""
-    rest = iter(values)
-    return [next(rest) if inside else otherwise for inside in content]
 
 
 def rounded(x: Any) -> float:

@@ -109,9 +109,9 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
 
 def look_into(sentences: int, subject: Subject) -> dict[str, pd.DataFrame]:
     from probing.models.pretrained import load_model
-    from probing.models.training import one_thread
+    from probing.models.training import one_torch_thread
 
-    with one_thread() if subject.folder else nullcontext():
+    with one_torch_thread() if subject.folder else nullcontext():
         name = str(subject.folder or subject.kind)
         model, tokenizer = load_model(name, classifier=subject.folder is not None)
         tables = tables_of(model, tokenizer, sentences, subject)
@@ -124,13 +124,14 @@ def tables_of(
 ) -> dict[str, pd.DataFrame]:
 
     from data_gen import build_dataset
-    from probing.circuits.causal import Bench, causal_table
+    from probing.circuits.causal import Trial, causal_table
     from probing.circuits.directions import directions_table, mean_readout
     from probing.circuits.idealised import idealised_table
     from probing.circuits.learning import learning_curve
     from probing.models.pretrained import untrained_like
     from probing.sentences import draw_by_word
-    from probing.states.batch import prepare, run_batch
+    from probing.states.extraction import read
+    from probing.states.tokens import tokenise
 
     # MiniLM has a thousand times the weights: a quarter of the sentences, some of its layers, and
     # the test split, which is enough to see where an edit comes too late.
@@ -138,7 +139,7 @@ def tables_of(
     dataset = build_dataset()
     n = sentences // 4 if few else sentences
     batches = {
-        name: prepare(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
+        name: tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
         for name in ("train", *SPLITS)
     }
     train, untrained = batches["train"], untrained_like(model, subject.seed)
@@ -156,12 +157,12 @@ def tables_of(
     if few:
         less = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
     tables["causal"] = pd.concat(
-        causal_table(Bench(model, train, batches[split], readout), **less).assign(split=split)
+        causal_table(Trial(model, train, batches[split], readout), **less).assign(split=split)
         for split in (SPLITS[:1] if few else SPLITS)
     )
     if subject.kind == "tiny":
         assert subject.folder is not None
-        runs = {name: (run_batch(model, batch), batch) for name, batch in batches.items()}
+        runs = {name: read(model, batch) for name, batch in batches.items()}
         tests = {name: runs[name] for name in SPLITS}
         tables["idealised"] = idealised_table(runs["train"], tests)
         curve = learning_curve(model, subject.folder / "snapshots", train, batches["test"])

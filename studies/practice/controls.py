@@ -54,7 +54,7 @@ def run(options: Options) -> Result:
     n_layers = model.config.num_hidden_layers
     if any(not 0 <= layer <= n_layers for layer in options.layers):
         raise ValueError(f"--layers must lie between 0 and {n_layers} for {options.model}")
-    dataset = control_splits(read_data(options.data), max_rows=options.max_rows)
+    dataset = control_splits(read_data(options.data), max_sentences=options.max_rows)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
     table = pd.concat(tables, ignore_index=True)
@@ -67,8 +67,8 @@ def controlled(
 ) -> pd.DataFrame:
     from tqdm import tqdm
 
-    from probing.probes.by_layer import read_splits
     from probing.probes.controls import Effort, control_table
+    from probing.probes.splits import read_splits
 
     with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
         states = read_splits(
@@ -77,7 +77,7 @@ def controlled(
             dataset,
             probes=options.probes,
             max_token_sentences=TOKEN_SENTENCES,
-            progress=lambda _: bar.update(),
+            progress=lambda *_: bar.update(),
         )
     with tqdm(desc=f"{name}: controls", unit="layer", disable=None) as bar:
 
@@ -91,7 +91,7 @@ def controlled(
             layers=options.layers or None,
             effort=Effort(n_draws=options.draws),
             seed=options.seed,
-            n_jobs=options.jobs,
+            jobs=options.jobs,
             progress=progress,
         )
     return table.assign(model=name)

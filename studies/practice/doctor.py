@@ -31,7 +31,7 @@ def main(options: Options) -> None:
     model, tokenizer = load_model(options.model)
     patient = Patient(model, tokenizer, read_data(options.data), seed=options.seed)
     with progress_bar("examining", len(DOCTOR), "check") as progress:
-        findings = examine(patient, progress=lambda _: progress(1))
+        findings = examine(patient, progress=lambda *_: progress(1))
     print(report(findings))
     passed = sum(finding.passed for finding in findings)
     print(f"{passed} of {len(findings)} checks passed: {options.model}, {options.data}")

@@ -124,22 +124,20 @@ def sparsity_part(options: Options) -> tuple[pd.DataFrame, list[Any]]:
     from data_gen import build_dataset
     from probing.evaluation import cls_attention, compare_sparsity
     from probing.models.pretrained import load_model, untrained_like
-    from probing.models.training import one_thread
-    from studies.practice.figure1_figure import ShadedSentence
+    from probing.models.training import one_torch_thread
+    from probing.sentences import sentence_views
 
     folder = transformers(options)["tiny-0"].output
     model, tokenizer = load_model(str(folder), classifier=True)
     dataset = build_dataset()
     models = {"trained": model, "untrained": untrained_like(model)}
     sentences = []
-    with one_thread():
+    with one_torch_thread():
         sparsity = compare_sparsity(models, tokenizer, dataset)
         for split, i in SHADED:
-            row = dataset[split][i]
-            found = cls_attention(model, tokenizer, dataset[split].select([i]))
-            assert found.attention is not None
-            weights = found.attention[~found.special, 0, 0]  # one token per word: word-level
-            sentences.append(ShadedSentence(row["words"], row["roles"], weights.tolist()))
+            rows = dataset[split].select([i])
+            (view,) = sentence_views(cls_attention(model, tokenizer, rows), rows)
+            sentences.append(view.words_only())
     return sparsity, sentences
 
 

@@ -6,7 +6,6 @@ Tables in, Figure out; studies/practice/figure1.py makes the tables.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from probing.sentences import SentenceView
 from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, journal_style
 
 # The bars of the paper's Figure 1: frozen bert-base-uncased, logistic regression on [CLS], mean
@@ -62,15 +62,8 @@ ROLE_STYLES = {
 }
 
 
-@dataclass(frozen=True)
-class ShadedSentence:
-    words: Sequence[str]
-    roles: Sequence[str]
-    weights: Sequence[float]  # attention of [CLS] to each word
-
-
 def plot_figure1(
-    sentences: Sequence[ShadedSentence],
+    sentences: Sequence[SentenceView],
     sparsity: pd.DataFrame,
     bars: pd.DataFrame,
     plane: pd.DataFrame,
@@ -99,14 +92,13 @@ def plot_figure1(
         return figure
 
 
-def _draw_sentences(ax: Axes, sentences: Sequence[ShadedSentence]) -> None:
+def _draw_sentences(ax: Axes, sentences: Sequence[SentenceView]) -> None:
     ax.set_axis_off()
     longest = max(sum(len(word) + 1.6 for word in one.words) for one in sentences)
     for row, sentence in enumerate(sentences):
         x = 0.0
-        for word, role, weight in zip(
-            sentence.words, sentence.roles, sentence.weights, strict=True
-        ):
+        weights = sentence.attention[:, 0, 0]  # of the one head of its one layer
+        for word, role, weight in zip(sentence.words, sentence.roles, weights, strict=True):
             width = len(word) + 1.0
             edge = {"informative": BLUE, "distractor": ORANGE}.get(role, "none")
             box = Rectangle(

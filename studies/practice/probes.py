@@ -105,21 +105,15 @@ def probed(
     """The table of one model, for the trained one with shuffled labels below and a plane beside."""
     from tqdm import tqdm
 
-    from probing.probes.by_layer import (
-        PAPER_C,
-        chosen_layers,
-        probe_states,
-        read_splits,
-        token_plane,
-    )
-    from probing.sentences import token_roles
+    from probing.probes.by_layer import PAPER_C, chosen_layers, probe_states, token_plane
+    from probing.probes.splits import read_splits
 
     paper = options.protocol == "paper"
     probes = ("cls",) if paper else options.position
     with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
         few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
         states = read_splits(
-            model, tokenizer, dataset, probes=probes, progress=lambda _: bar.update(), **few
+            model, tokenizer, dataset, probes=probes, progress=lambda *_: bar.update(), **few
         )
 
     def table_of(probes: Any, **settings: Any) -> pd.DataFrame:
@@ -133,7 +127,7 @@ def probed(
                 states,
                 probes=probes,
                 layers=options.layers or None,
-                n_jobs=options.jobs,
+                jobs=options.jobs,
                 progress=progress,
                 **{"seed": options.seed} | settings,
             )
@@ -147,8 +141,7 @@ def probed(
         tables.append(shuffled(table_of, probes, options.seed).assign(control="shuffled labels"))
     if "reader" in probes and "test" in states:
         best = chosen_layers(table[table["probe"] == "reader"])
-        roles = token_roles(tokenizer, dataset["test"].select(states["test"].drawn))
-        plane = token_plane(states, "test", int(best["layer"].iloc[0]), roles, seed=options.seed)
+        plane = token_plane(states, "test", int(best["layer"].iloc[0]), seed=options.seed)
     return pd.concat(tables, ignore_index=True), plane
 
 

@@ -38,7 +38,7 @@ def run(options: Options) -> Result:
         model, tokenizer = load_model(options.model, classifier=True)
     dataset = read_data(options.data)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
-    sparsity = compare_sparsity(models, tokenizer, dataset, at_most=options.max_rows)
+    sparsity = compare_sparsity(models, tokenizer, dataset, max_sentences=options.max_rows)
     tables = {"sparsity": sparsity}
     if classifies:
         tables["dependence"] = compare_dependence(models, tokenizer, dataset)

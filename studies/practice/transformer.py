@@ -68,13 +68,13 @@ def run(options: Options) -> Result | None:
     checkpoints = checkpoint_folder(options, first_process)
 
     from probing.evaluation import evaluate
-    from probing.models.training import SNAPSHOTS, one_thread
+    from probing.models.training import SNAPSHOTS, one_torch_thread
 
     try:
         model, tokenizer, dataset = trained(options, checkpoints, quiet=not first_process)
         if not first_process:
             return None
-        with one_thread():
+        with one_torch_thread():
             table = evaluate(model, tokenizer, dataset)
     except ValueError:  # bad input: there is nothing to resume
         shutil.rmtree(checkpoints, ignore_errors=True)

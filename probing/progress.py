@@ -1,0 +1,34 @@
+"""Work that takes a while: how far it is, and how several processes share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+Progress = Callable[[int, int], object]  # (done, of)
+Item = TypeVar("Item", bound=Hashable)
+Result = TypeVar("Result")
+
+
+def in_processes(
+    work: Callable[..., Result],
+    arguments: Callable[[Item], Iterable[object]],
+    items: Sequence[Item],
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> dict[Item, Result]:
+    """``work(*arguments(item))`` of each item, shared by ``jobs`` processes.
+
+    Arguments are made one item at a time: those of all items might not fit into memory.
+    """
+    calls = (delayed(work)(*arguments(item)) for item in items)
+    results = {}
+    done = Parallel(n_jobs=jobs, return_as="generator", pre_dispatch=jobs)(calls)
+    for item, result in zip(items, done, strict=True):
+        results[item] = result
+        if progress:
+            progress(len(results), len(items))
+    return results

@@ -1,0 +1,112 @@
+"""Where a model keeps its blocks, norms and attention, whatever its architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+LIBRARY_HOOKS = "transformers.utils.output_capturing"
+
+
+class ActivationError(ValueError):
+    """States that a model cannot give, or that would not be what they are called."""
+
+
+class CircuitError(ValueError):
+    """A model whose attention weights we cannot find."""
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What is the same for every sentence and all weights of a model."""
+
+    n_states: int  # one per block, and the embeddings
+    d_model: int
+    n_heads: int
+    causal: bool  # each token sees only those before it: the last one summarises
+
+
+_ANATOMIES: WeakKeyDictionary[Any, Anatomy] = WeakKeyDictionary()
+
+
+def anatomy_of(model: Any, record: Callable[..., Any]) -> Anatomy:
+    """The anatomy of a model, from two short runs by ``record``; examined once per model.
+
+    No flag says for every architecture whether it is causal. But only if it is, another last token
+    leaves the states of all others as they were.
+    """
+    if (known := _ANATOMIES.get(model)) is not None:
+        return known
+    config = model.config.get_text_config()
+    n_tokens = min(4, getattr(config, "max_position_embeddings", None) or 4)
+    ids = torch.arange(n_tokens)[None] % config.vocab_size
+    other = ids.clone()
+    other[0, -1] = (other[0, -1] + 1) % config.vocab_size
+    mask = torch.ones_like(ids)
+    pairs = list(
+        zip(*(record(input_ids=x, attention_mask=mask).states for x in (ids, other)), strict=True)
+    )
+    if not all(bool(a.isfinite().all()) for a, _ in pairs):
+        raise ActivationError("the model gave infinite or undefined numbers")
+    anatomy = Anatomy(
+        n_states=len(pairs),
+        d_model=pairs[0][0].shape[-1],
+        n_heads=config.num_attention_heads,
+        causal=n_tokens > 1
+        and all(
+            bool((a[0, :-1] - b[0, :-1]).abs().max() <= 1e-6 * a.abs().max()) for a, b in pairs
+        ),
+    )
+    if not any(foreign_hooks(model.base_model)):  # edits can make any model look causal
+        _ANATOMIES[model] = anatomy
+    return anatomy
+
+
+def foreign_hooks(model: Any) -> Iterator[str]:
+    """The names of the modules that bear hooks which are not the library's own, one per hook."""
+    for name, module in model.named_modules():
+        for hooks in (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks):
+            for hook in hooks.values():
+                if getattr(hook, "__module__", "") != LIBRARY_HOOKS:
+                    yield name or "the model"
+
+
+def blocks_of(model: Any) -> list[torch.nn.Module]:
+    """The blocks of the model: its first list of as many modules as it says it has layers."""
+    backbone = model.base_model
+    n_layers = backbone.config.get_text_config().num_hidden_layers
+    for module in backbone.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
+            return list(module)
+    raise ActivationError(f"{type(backbone).__name__} has no list of its {n_layers} layers")
+
+
+def final_norm(model: Any) -> Callable[[Tensor], Tensor]:
+    """The norm that the library applies to the last state: GPT-2 has one, BERT has none."""
+    norms = [part for part in model.base_model.children() if "norm" in type(part).__name__.lower()]
+    return norms[-1] if norms else lambda state: state
+
+
+def tensor_of(output: Any) -> Tensor:
+    """The states in the output of a block, which may be a tuple."""
+    return output if isinstance(output, Tensor) else output[0]
+
+
+def attention_layers(model: Any) -> list[Any]:
+    """The attention modules of a BERT-like encoder, one per layer.
+
+    Each has ``self`` (query, key, value) and ``output.dense``; other architectures name their
+    weights otherwise.
+    """
+    layers = list(getattr(getattr(model.base_model, "encoder", None), "layer", ()))
+    if not layers or not hasattr(getattr(layers[0], "attention", None), "self"):
+        name = type(model).__name__
+        raise CircuitError(
+            f"{name} is not a BERT-like encoder: its attention weights are not found"
+        )
+    return [layer.attention for layer in layers]

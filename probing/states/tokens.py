@@ -1,0 +1,286 @@
+"""Tokens of sentences, and the states that a model gives them.
+
+Both are ragged: the tokens of all sentences stand one behind the other, and sentence i owns rows
+offsets[i]:offsets[i + 1]. A model wants them padded: ``Padded`` is the turn there and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from data_gen import align_spans
+from probing.arrays import BoolArray, FloatArray, IntArray, Known
+from probing.sentences import columns_of, informative_words
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+MASKS = ("informative", "special", "distractor")
+OF_TOKENS = (*MASKS, "ids", "types")
+OF_SENTENCES = ("labels", "words", "patterns")
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """What is known of sentences before a model runs; only the first two fields are required.
+
+    >>> tokens = tokenise(tokenizer, dataset["test"])
+    >>> tokens.take(np.arange(100)).words_only().informative
+    """
+
+    offsets: IntArray  # (sentences + 1,)
+    informative: BoolArray  # (tokens,), as those below: the tokens of the informative word
+    special: Known = None  # [CLS] and [SEP], not [UNK]
+    distractor: Known = None
+    ids: Known = None
+    types: Known = None  # token_type_ids, of tokenizers that give them
+    labels: Known = None  # (sentences,), as those below
+    words: Known = None  # the informative word, which folds and intervals go by
+    patterns: Known = None
+    pad_id: int = 0
+
+    def __post_init__(self) -> None:
+        offsets = np.asarray(self.offsets)
+        if offsets.ndim != 1 or len(offsets) < 2 or not np.issubdtype(offsets.dtype, np.integer):
+            raise ValueError("offsets must be n + 1 integers")
+        if offsets[0] != 0 or (np.diff(offsets) < 1).any():
+            raise ValueError("offsets must rise from 0, with no empty sentence")
+        object.__setattr__(self, "offsets", offsets.astype(np.int64))
+        for name in (*OF_TOKENS, *OF_SENTENCES):
+            if (values := getattr(self, name)) is None:
+                continue
+            values = np.asarray(values, dtype=bool if name in MASKS else None)
+            n, what = (len(self), "sentences") if name in OF_SENTENCES else (offsets[-1], "tokens")
+            if values.shape != (n,):
+                raise ValueError(
+                    f"{name} must have one entry for each of {n} {what}, not shape {values.shape}"
+                )
+            object.__setattr__(self, name, values)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> IntArray:
+        return np.diff(self.offsets)
+
+    @cached_property
+    def clusters(self) -> tuple[IntArray, IntArray]:
+        """Words and patterns as numbers: what intervals resample."""
+        words, patterns = (
+            np.unique(x, return_inverse=True)[1] for x in (self.words, self.patterns)
+        )
+        return words, patterns
+
+    def sentence(self, i: int) -> slice:
+        """The rows of sentence i in every array that has one row per token."""
+        return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+
+    def rows(self, sentences: IntArray) -> IntArray:
+        """The rows of the tokens of some sentences, one sentence behind the other."""
+        lengths = self.lengths[sentences]
+        shift = self.offsets[sentences] - np.cumsum(lengths) + lengths
+        return np.arange(lengths.sum()) + np.repeat(shift, lengths)
+
+    def take(self, sentences: IntArray) -> Self:
+        """Some sentences, in the order given."""
+        offsets = np.append(0, np.cumsum(self.lengths[sentences]))
+        return self._picked(offsets, self.rows(sentences), sentences)
+
+    def words_only(self) -> Self:
+        """All sentences without their special tokens."""
+        if self.special is None:
+            return self
+        inner = np.append(0, np.cumsum(~self.special))[self.offsets]
+        return self._picked(inner, np.flatnonzero(~self.special), np.arange(len(self)))
+
+    def _picked(self, offsets: IntArray, rows: IntArray, sentences: IntArray) -> Self:
+        parts: dict[str, Any] = {"offsets": offsets}
+        for names, which in ((OF_TOKENS, rows), (OF_SENTENCES, sentences)):
+            arrays = {name: getattr(self, name) for name in names}
+            parts |= {name: x[which] for name, x in arrays.items() if x is not None}
+        return replace(self, **parts)
+
+    def by_length(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Sentences of one length and their rows (sentences, length): rectangular arrays."""
+        for length in np.unique(self.lengths):
+            sentences = np.flatnonzero(self.lengths == length)
+            yield sentences, self.offsets[sentences][:, None] + np.arange(length)
+
+    def padded(self) -> Padded:
+        """The inputs of a model, on the right of which short sentences are padded."""
+        import torch
+
+        lengths = torch.from_numpy(self.lengths)
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+        padded = Padded({"attention_mask": mask.long()}, mask)
+        if self.ids is not None:
+            padded.inputs["input_ids"] = padded.of(self.ids, self.pad_id)
+        if self.types is not None:
+            padded.inputs["token_type_ids"] = padded.of(self.types)
+        return padded
+
+    def site(self, name: str) -> Tensor:
+        """A padded mask (sentences, tokens) of where an edit is made, for ``edited``."""
+        summary = np.zeros(self.offsets[-1], dtype=bool)
+        summary[self.offsets[:-1]] = True
+        nowhere = np.zeros(self.offsets[-1], dtype=bool)
+        sites = {
+            "informative": self.informative,
+            "distractor": nowhere if self.distractor is None else self.distractor,
+            "cls": summary,
+            "all words": ~(nowhere if self.special is None else self.special),
+        }
+        return self.padded().of(sites[name])
+
+
+@dataclass(frozen=True, eq=False)
+class Padded:
+    """The same tokens as a rectangle, filled up on the right."""
+
+    inputs: dict[str, Tensor]  # of a model
+    mask: Tensor  # (sentences, n_tokens): False at padding
+
+    def of(self, ragged: FloatArray, fill: int = 0) -> Tensor:
+        """One row per token turned into (sentences, n_tokens, ...)."""
+        import torch
+
+        rows = torch.from_numpy(np.ascontiguousarray(ragged))
+        full = torch.full((*self.mask.shape, *rows.shape[1:]), fill, dtype=rows.dtype)
+        full[self.mask] = rows
+        return full
+
+    def ragged(self, padded: Tensor) -> Tensor:
+        """And back: one row per token."""
+        return padded[self.mask.to(padded.device)]
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What a model made of the tokens.
+
+    >>> states = extract(model, tokenizer, dataset["test"], positions=("tokens",)).words_only()
+    >>> LocateAndRead().fit(states.at(3), states.tokens)
+    """
+
+    tokens: Tokens
+    layers: Known = None  # (n_tokens, n_layers + 1, d_model)
+    pooled: Mapping[str, FloatArray] = field(default_factory=dict)  # (sentences, n_layers + 1, ...)
+    attention: Known = None  # (n_tokens, n_layers, n_heads): of the summary to each
+    logits: Known = None  # (sentences,): of label 1 against label 0
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def n_states(self) -> int:
+        """How many states each token has: one per layer, and the embeddings."""
+        arrays = [*self.pooled.values(), *([] if self.layers is None else [self.layers])]
+        return int(arrays[0].shape[1])
+
+    def at(self, layer: int, position: str = "tokens") -> FloatArray:
+        """The states of one layer (0 is the embeddings): of all tokens, or pooled at a position."""
+        states = self.layers if position == "tokens" else self.pooled.get(position)
+        if states is None:
+            raise ValueError(f"the states hold no {position!r}; extract them with that position")
+        return np.ascontiguousarray(states[:, layer])
+
+    def take(self, sentences: IntArray) -> Self:
+        """Some sentences, in the order given."""
+        return self._picked(
+            self.tokens.take(sentences), self.tokens.rows(sentences), np.asarray(sentences)
+        )
+
+    def words_only(self) -> Self:
+        """All sentences without their special tokens."""
+        if self.tokens.special is None:
+            return self
+        return self._picked(self.tokens.words_only(), ~self.tokens.special, slice(None))
+
+    def _picked(self, tokens: Tokens, rows: Any, sentences: Any) -> Self:
+        return replace(
+            self,
+            tokens=tokens,
+            layers=None if self.layers is None else self.layers[rows],
+            pooled={name: x[sentences] for name, x in self.pooled.items()},
+            attention=None if self.attention is None else self.attention[rows],
+            logits=None if self.logits is None else self.logits[sentences],
+        )
+
+
+def joined(parts: Sequence[Tokens]) -> Tokens:
+    """The sentences of several values in one; all must know the same of their sentences."""
+    lengths = np.concatenate([part.lengths for part in parts])
+    columns: dict[str, Any] = {"offsets": np.append(0, np.cumsum(lengths))}
+    for name in (*OF_TOKENS, *OF_SENTENCES):
+        if getattr(parts[0], name) is not None:
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+    return replace(parts[0], **columns)
+
+
+def tokenise(tokenizer: Any, rows: Any) -> Tokens:
+    """The tokens of a dataset's split, or of a mapping with the columns "text" and "span".
+
+    The columns label, pattern, words and roles are used where they are there.
+
+    >>> rows = {"text": ["my dog is nice"], "span": [(10, 14)], "label": [1]}
+    >>> tokenise(tokenizer, rows).informative
+    """
+    rows = columns_of(rows)
+    per_token: dict[str, list[Any]] = {name: [] for name in OF_TOKENS}
+    n_texts = len(rows["text"])
+    # A thousand at a time: the tokenizer's own notes on each text take far more than its tokens.
+    for first in range(0, n_texts, 1000):
+        part = slice(first, first + 1000)
+        aligned = align_spans(
+            tokenizer,
+            rows["text"][part],
+            rows["span"][part],
+            padding=False,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        encoding = aligned.encoding
+        for i, located in enumerate(aligned.positions):
+            per_token["ids"].append(np.array(encoding["input_ids"][i], np.int64))
+            per_token["special"].append(np.array(encoding["special_tokens_mask"][i], bool))
+            per_token["informative"].append(np.isin(np.arange(len(per_token["ids"][-1])), located))
+            if "token_type_ids" in encoding:
+                per_token["types"].append(np.array(encoding["token_type_ids"][i], np.int64))
+            if "roles" in rows:
+                words, roles = rows["words"][first + i], rows["roles"][first + i]
+                spans = np.array(encoding.encodings[i].offsets)
+                per_token["distractor"].append(_in_distractors(spans, words, roles))
+    lengths = [len(ids) for ids in per_token["ids"]]
+    return Tokens(
+        offsets=np.append(0, np.cumsum(lengths)),
+        **{name: np.concatenate(x) for name, x in per_token.items() if x},
+        labels=np.array(rows["label"]) if "label" in rows else None,
+        words=np.array(informative_words(rows)),
+        patterns=np.array(rows["pattern"]) if "pattern" in rows else None,
+        pad_id=_pad_id(tokenizer),
+    )
+
+
+def _in_distractors(spans: IntArray, words: Sequence[str], roles: Sequence[str]) -> BoolArray:
+    """Which tokens, given by their characters, belong to a word whose role is distractor."""
+    starts = np.cumsum([0] + [len(word) + 1 for word in words[:-1]])
+    # Some tokenizers count the space before a word as its part.
+    first = np.maximum(spans[:, 0], spans[:, 1] - 1)
+    word = np.searchsorted(starts, first, side="right") - 1
+    is_distractor = np.array([role == "distractor" for role in roles])
+    return np.asarray(is_distractor[word] & (spans[:, 1] > spans[:, 0]))
+
+
+def _pad_id(tokenizer: Any) -> int:
+    """Any token will do, as no other sees it; a model may have its reasons to expect the usual."""
+    for token in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    return 0
