@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from data_gen import build_dataset
-from probing.attribution import logit_differences
+from probing.attribution import occlusion_changes
 from probing.circuits.directions import informative_states, state_directions, word_states
 from probing.figures import SPLIT_NAMES
 from probing.models.pretrained import load_model
@@ -87,13 +87,13 @@ def look_at(
     tokens = tokenise(tokenizer, split)
     states = read(model, tokens)
     rows = list(split)
-    masked = masking_effects(model, tokenizer, rows, states.logits)
+    masked = occlusion_changes(model, tokenizer, rows)
     found = []
     for i, (row, view) in enumerate(zip(rows, sentence_views(states, split), strict=True)):
         here = tokens.sentence(i)
         ids = tokens.ids[here].tolist()
         names = tokenizer.convert_ids_to_tokens(ids)
-        effects = iter(masked[i])
+        effects = map(rounded, masked[i])
         found.append(
             {
                 "split": split_name,
@@ -123,22 +123,6 @@ def projections(states: States, here: slice, layer: int, axis: Any) -> list[floa
     direction, zero, unit = axis
     along = states.at(layer)[here].astype(float) @ direction
     return [rounded(x) for x in (along - zero) / unit]
-
-
-def masking_effects(
-    model: Any, tokenizer: Any, rows: list[dict[str, Any]], logits: np.ndarray
-) -> list[list[float]]:
-    """Change of the logit difference when a word is hidden behind [UNK], word by word."""
-    texts = [
-        " ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]])
-        for row in rows
-        for j in range(len(row["words"]))
-    ]
-    after = iter(logit_differences(model, tokenizer, texts))
-    return [
-        [rounded(next(after) - logit) for _ in row["words"]]
-        for row, logit in zip(rows, logits, strict=True)
-    ]
 
 
 def rounded(x: Any) -> float:
