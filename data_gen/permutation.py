@@ -3,7 +3,7 @@
 A Feistel network is a bijection of the 2b-bit integers whatever its round function; walking
 along its cycles until the value falls below n makes it a bijection of 0 .. n-1 (Black and
 Rogaway 2002, "Ciphers with arbitrary finite domains"). So a grammar of 10^12 sentences is
-sampled without replacement in constant memory, and any part of the order can be had alone.
+sampled without replacement in constant memory, and any part of the order can be computed alone.
 """
 
 from collections.abc import Iterator

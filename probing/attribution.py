@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from probing.arrays import FloatArray
 from probing.states.recording import recorded
+from probing.states.tokens import tokenise
 
 BATCH = 512
 
 
-def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> np.ndarray:
+def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray:
     """Logit of label 1 minus logit of label 0, each distinct text computed once."""
     distinct = sorted(set(texts), key=lambda text: (len(text.split()), text))
     values: dict[str, float] = {}
@@ -33,20 +35,30 @@ def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> np.nd
     return np.array([values[text] for text in texts])
 
 
-def occlusion_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> np.ndarray:
-    """Per sentence: the change of the logit difference when the informative word is hidden, as a
-    share of the changes for all words, each hidden behind [UNK] on its own.
+def occlusion_changes(
+    model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]
+) -> list[FloatArray]:
+    """Per sentence, one number per word: the change of the logit difference when it is hidden.
+
+    Each word is hidden behind [UNK] on its own.
     """
-    texts, owner = [], []
-    for i, row in enumerate(rows):
-        for j in range(len(row["words"])):
-            texts.append(" ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]]))
-            owner.append(i)
+    texts = [
+        " ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]])
+        for row in rows
+        for j in range(len(row["words"]))
+    ]
+    lengths = [len(row["words"]) for row in rows]
     whole = logit_differences(model, tokenizer, [row["text"] for row in rows])
-    changes = np.abs(logit_differences(model, tokenizer, texts) - whole[owner])
-    starts = np.cumsum([0] + [len(row["words"]) for row in rows[:-1]])
-    of_informative = changes[starts + [row["location"] for row in rows]]
-    return of_informative / np.maximum(np.add.reduceat(changes, starts), 1e-12)
+    changes = logit_differences(model, tokenizer, texts) - np.repeat(whole, lengths)
+    return np.split(changes, np.cumsum(lengths)[:-1])
+
+
+def occlusion_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
+    """Per sentence: the change when the informative word is hidden, as a share of all changes."""
+    changes = [np.abs(x) for x in occlusion_changes(model, tokenizer, rows)]
+    own = np.array([x[row["location"]] for x, row in zip(changes, rows, strict=True)])
+    starts = np.cumsum([0, *map(len, changes[:-1])])
+    return own / np.maximum(np.add.reduceat(np.concatenate(changes), starts), 1e-12)
 
 
 @dataclass(frozen=True)
@@ -98,15 +110,15 @@ def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         labels[row["words"][row["location"]]] = row["label"]
         roles = zip(row["words"], row["roles"], strict=True)
         distractors |= {word for word, role in roles if role == "distractor"}
-    found = {
+    opposites = {
         word: sorted(other for other in labels if labels[other] != labels[word]) for word in labels
     }
     # A word that is both (as "nice" might be) is taken as informative.
-    return {word: sorted(distractors - {word}) for word in distractors} | found
+    return {word: sorted(distractors - {word}) for word in distractors} | opposites
 
 
 def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """What the prediction depends on, one number a measure: shares at the informative word, and
+    """What the prediction depends on, one number per measure: shares at the informative word, and
     how often a swap of the informative word, or of the distractor, changes the prediction.
     """
     swaps = swap_flips(model, tokenizer, rows, opposites_in(rows), np.random.default_rng(0))
@@ -118,10 +130,8 @@ def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> di
     }
 
 
-def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> np.ndarray:
+def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
     """Per sentence: |gradient x input| at the informative word's tokens, as a share."""
-    from data_gen import align_spans
-
     shares = []
     embeddings = model.get_input_embeddings()
     was_training = model.training
@@ -129,22 +139,15 @@ def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) 
     try:
         for first in range(0, len(rows), BATCH):
             batch = rows[first : first + BATCH]
-            texts, spans = [row["text"] for row in batch], [row["span"] for row in batch]
-            found = align_spans(
-                tokenizer, texts, spans, return_tensors="pt", return_special_tokens_mask=True
-            )
-            inputs = dict(found.encoding)
-            words = 1 - inputs.pop("special_tokens_mask")
-            inputs.pop("token_type_ids", None)
-            states = embeddings(inputs.pop("input_ids")).detach().requires_grad_(True)
-            logits = model(inputs_embeds=states, **inputs).logits
+            columns = {name: [row[name] for row in batch] for name in ("text", "span")}
+            tokens = tokenise(tokenizer, columns)
+            inputs = tokens.padded().inputs
+            states = embeddings(inputs["input_ids"]).detach().requires_grad_(True)
+            logits = model(inputs_embeds=states, attention_mask=inputs["attention_mask"]).logits
             (gradient,) = torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), states)
-            effect = (gradient * states).sum(-1).abs().detach() * words
-            total = effect.sum(1).clamp_min(1e-12)
-            shares += [
-                float(effect[i, list(tokens)].sum() / total[i])
-                for i, tokens in enumerate(found.positions)
-            ]
+            effect = (gradient * states).sum(-1).abs().detach()
+            total = (effect * tokens.site("all words")).sum(1).clamp_min(1e-12)
+            shares.append(((effect * tokens.site("informative")).sum(1) / total).numpy())
     finally:
         model.train(was_training)
-    return np.array(shares)
+    return np.concatenate(shares)

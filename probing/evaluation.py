@@ -21,7 +21,10 @@ N_FOR_LAYER = 500  # training sentences on which the layer that reads the word i
 
 
 def cls_attention(model: Any, tokenizer: Any, rows: Any) -> States:
-    """The attention of [CLS] (the last token of a decoder) to all tokens, and no states."""
+    """The attention of [CLS] (the last token of a decoder) to all tokens, and no states.
+
+    >>> cls_attention(model, tokenizer, dataset["test"]).attention.shape
+    """
     return extract(model, tokenizer, rows, positions=(), attention=True)
 
 
@@ -60,7 +63,10 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
 def compare_sparsity(
     models: dict[str, Any], tokenizer: Any, dataset: DatasetDict, *, max_sentences: int = 1000
 ) -> pd.DataFrame:
-    """Every measure of attention by model, split, layer and head, beside uniform attention."""
+    """Every measure of attention by model, split, layer and head, beside uniform attention.
+
+    >>> compare_sparsity({"trained": model, "untrained": untrained_like(model)}, tokenizer, dataset)
+    """
     tables = []
     for split, data in dataset.items():
         rows = columns_of(data.select(draw(len(data), max_sentences)))

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 def draw(n: int, max_sentences: int) -> np.ndarray:
     """Rows of a split, in order, always the same ones.
 
-    At random: every tenth row of a templated split would hold only half of the adjectives.
+    Drawn at random: every tenth row of a templated split would hold only half of the adjectives.
     """
     return np.sort(np.random.default_rng(0).permutation(n)[:max_sentences])
 
 
 def draw_by_word(split: Dataset, max_sentences: int) -> np.ndarray:
-    """Rows of a split, in order, every informative word equally often: labels stay balanced."""
+    """Rows of a split, in order, every informative word equally often: labels stay balanced.
+
+    >>> dataset["train"].select(draw_by_word(dataset["train"], 480))
+    """
     words = np.array(informative_words(split))
     each = max(1, max_sentences // len(np.unique(words)))
     rows = [np.flatnonzero(words == word) for word in np.unique(words)]
@@ -33,7 +36,10 @@ def draw_by_word(split: Dataset, max_sentences: int) -> np.ndarray:
 
 
 def at_most(dataset: DatasetDict, max_sentences: int) -> DatasetDict:
-    """Not more than so many sentences of each split."""
+    """Not more than so many sentences of each split.
+
+    >>> at_most(build_dataset(), 100)
+    """
     parts = {name: split.select(draw(len(split), max_sentences)) for name, split in dataset.items()}
     return type(dataset)(parts)
 
@@ -68,9 +74,13 @@ class SentenceView:
 
 
 def sentence_views(states: States, rows: Any) -> list[SentenceView]:
-    """A view of each sentence. Required: attention, and a tokenizer with one token per word."""
+    """A view of each sentence. Required: attention, and a tokenizer with one token per word.
+
+    >>> rows = dataset["test"].select(range(5))
+    >>> sentence_views(cls_attention(model, tokenizer, rows), rows)[0].words_only()
+    """
     rows, tokens, views = columns_of(rows), states.tokens, []
-    if states.attention is None or tokens.special is None:
+    if states.attention is None:
         raise ValueError("a view needs states with attention; extract them with attention=True")
     for i, (words, roles) in enumerate(zip(rows["words"], rows["roles"], strict=True)):
         here = tokens.sentence(i)

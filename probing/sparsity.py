@@ -24,7 +24,10 @@ MEASURES = (
 
 
 def attention_mass(states: States) -> FloatArray:
-    """The mass on the informative word, (sentences, layers, heads)."""
+    """The mass on the informative word, (sentences, layers, heads).
+
+    >>> attention_mass(cls_attention(model, tokenizer, dataset["test"])).mean(axis=0)
+    """
     return _mass_on(states.tokens.informative, _weights(states), states)
 
 
@@ -44,10 +47,9 @@ def sparsity_by_sentence(states: States, *, uniform: bool = False) -> dict[str, 
     if uniform:
         lengths = np.repeat(tokens.lengths, tokens.lengths)
         weights = np.broadcast_to(1 / lengths[:, None, None], weights.shape)
-    special = np.zeros(len(weights), bool) if tokens.special is None else tokens.special
     measures = {name: np.empty((len(tokens), *weights.shape[1:])) for name in MEASURES}
     measures["mass"] = _mass_on(tokens.informative, weights, states)
-    measures["mass_special"] = _mass_on(special, weights, states)
+    measures["mass_special"] = _mass_on(tokens.special, weights, states)
     for which, rows in tokens.by_length():
         length = rows.shape[1]
         block = weights[rows]  # (sentences, tokens, layers, heads)

@@ -26,6 +26,10 @@ class Interval:
     def __contains__(self, x: float) -> bool:
         return self.low <= x <= self.high
 
+    def accuracy(self) -> dict[str, float]:
+        """The columns of a table of accuracies."""
+        return {"accuracy": self.value, "low": self.low, "high": self.high}
+
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}-{self.high:.3f}]"
 

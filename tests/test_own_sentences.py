@@ -107,7 +107,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("own.csv", "text,label,word\nGood, she said,good,Good\n", "more cells than"),
-        ("own.csv", "text,label,word\nCaf\xe9 noir,good,noir\n", "no text in UTF-8"),
+        ("own.csv", "text,label,word\nCaf\xe9 noir,good,noir\n", "not UTF-8 text"),
         ("own.tsv", "text\tlabel\tword\n", "must be a CSV"),
         ("own.CSV", "text,label,word,split\nso good,good,good,train\nso bad,bad,bad,test\n", "all"),
     ],

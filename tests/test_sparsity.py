@@ -10,10 +10,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from test_alignment import wordpiece
 from torch import Tensor
 
 from data_gen import build_tokenizer
 from probing.attribution import gradient_shares, logit_differences, occlusion_shares, swap_flips
+from probing.evaluation import cls_attention
+from probing.models.presets import build_model
+from probing.sentences import sentence_views
 from probing.sparsity import (
     MEASURES,
     attention_mass,
@@ -116,6 +120,28 @@ def test_states_without_attention_are_refused() -> None:
     for measure in (sparsity_by_sentence, sparsity_table, reading_layer, attention_mass):
         with pytest.raises(ValueError, match="attention=True"):
             measure(without)
+
+
+def test_a_view_shows_each_word_with_its_role_and_attention(sentiment: Any) -> None:
+    rows = sentiment["test"].select(range(0, 2000, 400))
+    tokenizer = build_tokenizer(sentiment["train"]["text"][:])
+    model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
+    states = cls_attention(model, tokenizer, rows)
+    for i, view in enumerate(sentence_views(states, rows)):
+        assert view.attention.sum(axis=0) == pytest.approx(1, abs=1e-5)
+        assert view.roles[0] == view.roles[-1] == "special"
+        words = view.words_only()
+        assert words.words == rows[i]["words"]
+        assert words.roles == rows[i]["roles"]
+        assert words.attention.shape == (len(words.words), 1, 1)
+
+
+def test_a_word_of_several_tokens_has_no_view(sentiment: Any) -> None:
+    rows = sentiment["test"].select(range(3))
+    tokenizer = wordpiece(sentiment["train"]["text"][:])
+    model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
+    with pytest.raises(ValueError, match="one token per word"):
+        sentence_views(cls_attention(model, tokenizer, rows), rows)
 
 
 # ---- attribution, on classifiers whose every weight is known

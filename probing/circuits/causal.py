@@ -44,7 +44,11 @@ DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 @dataclass(frozen=True)
 class Trial:
-    """A model, the training sentences that edits come from, and those that they are tried on."""
+    """A model, the training sentences that edits come from, and those that they are tried on.
+
+    >>> train, test = (tokenise(tokenizer, dataset[name]) for name in ("train", "test"))
+    >>> Trial(model, train, test)
+    """
 
     model: Any
     train: Tokens
@@ -81,10 +85,7 @@ def effects(trial: Trial, before: States, after: States, layer: int) -> dict[str
         rng=np.random.default_rng(0),
         n_resamples=500,
     )
-    return {
-        "accuracy": interval.value,
-        "low": interval.low,
-        "high": interval.high,
+    return interval.accuracy() | {
         "flips": float(np.mean(predicted != (before.logits > 0))),
         "attention_mass": float(attention_mass(after)[:, layer - 1].mean()),
     }
@@ -103,6 +104,8 @@ def causal_table(
 
     ``n_random`` directions make up each random control; ``heads`` also ablates head by head;
     ``doses`` of steering are in distances between the labels.
+
+    >>> causal_table(Trial(model, train, test), layers=[0])[["test", "edit", "site", "flips"]]
     """
     trained, before = trial.trained(), trial.run()
     watched, _ = reading_head(trained)

@@ -44,6 +44,9 @@ def state_directions(states: States, layer: int) -> StateDirections:
 
     The probes are not standardised: weights act on raw states, and a direction found in other
     units has another cosine with them.
+
+    >>> directions = state_directions(read(model, tokenise(tokenizer, some)), layer=0)
+    >>> directions.k_hat @ directions.v_hat
     """
     X, tokens = word_states(states, layer), states.tokens.words_only()
     informative, labels = informative_states(states, layer), tokens.labels
@@ -66,8 +69,7 @@ def state_directions(states: States, layer: int) -> StateDirections:
 
 def word_states(states: States, layer: int) -> FloatArray:
     """The states of all words, special tokens left out, in double precision: (n_tokens, d)."""
-    X = states.at(layer).astype(float)
-    return X if states.tokens.special is None else X[~states.tokens.special]
+    return np.asarray(states.at(layer)[~states.tokens.special], dtype=float)
 
 
 def informative_states(states: States, layer: int) -> FloatArray:

@@ -43,17 +43,8 @@ def idealised_table(train: States, tests: Mapping[str, States], *, layer: int = 
                 rng = np.random.default_rng(0)
                 clusters = states.tokens.clusters
                 interval = cluster_bootstrap(correct, clusters, rng=rng, n_resamples=500)
-                rows.append(
-                    {
-                        "gate": gate,
-                        "source": source,
-                        "split": split,
-                        "accuracy": interval.value,
-                        "low": interval.low,
-                        "high": interval.high,
-                        "attention_mass": float(mass.mean()),
-                    }
-                )
+                row = {"gate": gate, "source": source, "split": split, **interval.accuracy()}
+                rows.append(row | {"attention_mass": float(mass.mean())})
     return pd.DataFrame(rows)
 
 
@@ -83,8 +74,7 @@ def fitted(states: States, layer: int, gate: Gate) -> Predictor:
         return start._replace(k=head.k_hat_, v=head.v_, lam=length, threshold=0.0)
     # A token that is not there is 0, whose value is 0: it adds nothing, however open its gate.
     centred = states.at(layer).astype(float) - start.centre
-    if states.tokens.special is not None:
-        centred[states.tokens.special] = 0
+    centred[states.tokens.special] = 0
     X = states.tokens.padded().of(centred).numpy()
     model = SingleLocationRegressor(
         gate=gate,

@@ -29,6 +29,9 @@ def learning_curve(model: Any, folder: Path, train: Tokens, test: Tokens) -> pd.
 
     Directions of states and weights are both taken anew at each snapshot, from ``train``; mass,
     error and cross-entropy are those on ``test``. The model is left with its last weights.
+
+    >>> train(model, tokenizer, texts, labels, config, folder, snapshots=True)
+    >>> learning_curve(model, folder / "snapshots", train_tokens, test_tokens)
     """
     paths = snapshots(folder)
     model.load_state_dict(load_file(list(paths.values())[-1]))

@@ -26,7 +26,10 @@ MAX_TOKENS = 64
 def build_model(
     tokenizer: PreTrainedTokenizerFast, preset: str, labels: list[str], seed: int
 ) -> BertForSequenceClassification:
-    """An untrained classifier, in evaluation mode. The seed decides its weights, no more."""
+    """An untrained classifier, in evaluation mode. The seed decides its weights, no more.
+
+    >>> build_model(build_tokenizer(texts), "tiny", ["negative", "positive"], seed=0)
+    """
     if preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
     sizes = PRESETS[preset]

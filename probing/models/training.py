@@ -42,6 +42,11 @@ class TrainingError(ValueError):
 
 @dataclass(frozen=True)
 class TrainingConfig:
+    """How to train; one value says everything but the data.
+
+    >>> TrainingConfig(seed=1, epochs=2)
+    """
+
     seed: int = 0
     epochs: int = 1
     batch_size: int = 64  # over all processes together
@@ -97,7 +102,7 @@ class _Bar(ProgressCallback):  # type: ignore[misc]
 
 
 class _StopAtNan(TrainerCallback):  # type: ignore[misc]
-    """A loss that is no number will not become one again."""
+    """A loss that is not a number will not become one again."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         logs = logs or {}
@@ -115,22 +120,18 @@ class _Snapshots(TrainerCallback):  # type: ignore[misc]
     def __init__(self, folder: Path, steps: Collection[int]) -> None:
         self.folder, self.steps = folder, steps
 
-    def _save(self, state: Any, model: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.is_world_process_zero and state.global_step in self.steps:
             self.folder.mkdir(parents=True, exist_ok=True)
-            unwrapped = getattr(model, "module", model)  # torchrun wraps it
+            unwrapped = getattr(kwargs["model"], "module", kwargs["model"])  # torchrun wraps
             weights = {name: value.contiguous() for name, value in unwrapped.state_dict().items()}
             save_file(weights, self.folder / f"step-{state.global_step:06}.safetensors")
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._save(state, kwargs["model"])
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._save(state, kwargs["model"])
+    on_train_begin = on_step_end
 
 
 def snapshot_steps(n_steps: int, n: int = 24) -> list[int]:
-    """From 0 to the end, the first ones closer together: that is where most is learned."""
+    """Steps from 0 to the end, the first ones closer together: there most is learned."""
     return sorted({round(n_steps * (i / (n - 1)) ** 1.5) for i in range(n)})
 
 
@@ -145,9 +146,13 @@ def train(
     snapshots: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Train in place. What a killed run left in ``checkpoints`` is taken up.
+    """Train in place. A run that was killed is resumed from its ``checkpoints``.
 
     With ``snapshots`` weights from 24 steps of the training are kept in checkpoints/snapshots.
+    Required: a tokenizer that knows every word of the texts, and labels 0, 1, ...
+
+    >>> model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
+    >>> train(model, tokenizer, texts, labels, TrainingConfig(seed=0), Path("checkpoints"))
     """
     quiet = quiet or not sys.stderr.isatty()  # a bar is for people who watch
     token_ids = tokenizer(texts)["input_ids"]
@@ -168,7 +173,7 @@ def train(
         save_steps=max(50, n_steps // 5),
         save_total_limit=1,
         logging_steps=20,
-        logging_nan_inf_filter=False,  # else a loss that is no number is logged as the one before
+        logging_nan_inf_filter=False,  # else nan is logged as the loss before
         report_to=[],
         disable_tqdm=quiet,
         use_cpu=not torch.cuda.is_available(),
@@ -199,9 +204,9 @@ def train(
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """The last that is whole: where saving was cut short, the Trainer's state is missing or cut."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
-    for checkpoint in reversed(found):
+    """The last whole checkpoint: where saving was cut short, the Trainer's state is not whole."""
+    paths = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    for checkpoint in reversed(paths):
         with suppress(OSError, ValueError):
             json.loads((checkpoint / TRAINER_STATE_NAME).read_text())  # the file written last
             return str(checkpoint)
@@ -210,7 +215,11 @@ def last_checkpoint(folder: Path) -> str | None:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Matrices this small are multiplied several times faster by one thread than by two."""
+    """Within the block torch has one thread: small matrices are several times faster so.
+
+    >>> with one_torch_thread():
+    ...     evaluate(model, tokenizer, dataset)
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

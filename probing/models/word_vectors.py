@@ -2,7 +2,7 @@
 
 A word-level model cannot know what a new adjective means; these vectors can. They carry sentiment
 because the corpus puts praised words among praising ones: distant supervision, so every result
-stands beside that of ``swapped_corpus``, in which the new adjectives keep the wrong company.
+stands beside that of ``swapped_corpus``, in which the new adjectives change sides.
 """
 
 from __future__ import annotations

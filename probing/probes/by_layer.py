@@ -45,6 +45,9 @@ def probe_states(
 
     C None is chosen by cross-validation, probe by probe. ``progress(done, of)`` counts the fits,
     which ``jobs`` processes share.
+
+    >>> states = read_splits(model, tokenizer, dataset)
+    >>> probe_states(states, probes=("cls", "reader"), layers=[3])
     """
     labels = _shuffled(states["train"].pooled.tokens, seed) if shuffled else None
     chosen = layers if layers is not None else range(n_states(states["train"]))
@@ -72,9 +75,8 @@ def probe_states(
                 rng = np.random.default_rng(seed)
                 clusters = split.of(probe).tokens.clusters
                 interval = cluster_bootstrap(result.correct[name], clusters, rng=rng)
-                scores = {"accuracy": interval.value, "low": interval.low, "high": interval.high}
-                fit = {"C": result.C, "cv_score": result.cv_score}
-                rows.append({"probe": probe, "layer": layer, "split": name, **scores, **fit})
+                row = {"probe": probe, "layer": layer, "split": name, **interval.accuracy()}
+                rows.append(row | {"C": result.C, "cv_score": result.cv_score})
     return pd.DataFrame(rows)
 
 
@@ -122,7 +124,10 @@ def _probe_layer(
 
 
 def layer_means(table: pd.DataFrame) -> pd.DataFrame:
-    """The paper's summary: means over layers 1 .. n, the embeddings left out unless alone."""
+    """The paper's summary: means over layers 1 .. n, the embeddings left out unless alone.
+
+    >>> layer_means(probe_states(states))
+    """
     above = table[(table["layer"] > 0) | (table["layer"].max() == 0)]
     return (
         above.groupby(["probe", "split"], sort=False)[["accuracy", "low", "high"]]
@@ -135,6 +140,8 @@ def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
     """Each probe at the layer with the best cross-validation score, on training adjectives alone.
 
     Ties go to the lowest layer above the embeddings, which are taken only if alone.
+
+    >>> chosen_layers(probe_states(states))
     """
     above = table[(table["layer"] > 0) | (table["layer"].max() == 0)]
     above = above[above["split"] == "train"]
@@ -152,6 +159,8 @@ def token_plane(
 
     Both directions are fitted to the training split; coordinates are distances from the probes'
     own decision planes.
+
+    >>> token_plane(read_splits(model, tokenizer, dataset), "test", layer=3)[["k", "v", "role"]]
     """
     (X, tokens), train = (at_layer(states[name], layer, "reader") for name in (split, "train"))
     reader = LocateAndRead(random_state=seed).fit(*train)
@@ -161,9 +170,9 @@ def token_plane(
     def distance(probe: Any) -> FloatArray:
         return np.asarray(probe.decision_function(X) / np.linalg.norm(probe.coef_))
 
-    roles = np.where(tokens.informative, "informative", "neutral").astype(object)
-    if tokens.distractor is not None:
-        roles[tokens.distractor] = "distractor"
+    roles = np.select(
+        [tokens.informative, tokens.distractor], ["informative", "distractor"], "neutral"
+    )
     return pd.DataFrame(
         {
             "k": distance(reader.location_),

@@ -7,6 +7,7 @@ declared informative, so that each sentence still has its place to find.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -84,6 +85,12 @@ class Tasks:
     X: dict[str, FloatArray]
     tokens: dict[str, Tokens]
     names: ClassVar[tuple[str, ...]]
+    # What the two kinds of task do each in its own way:
+    shuffled: ClassVar[Callable[..., Tokens]]
+    controls: ClassVar[Callable[..., list[dict[str, Tokens]]]]
+    fit: ClassVar[Callable[..., Any]]
+    accuracy: ClassVar[Callable[..., float]]
+    code: ClassVar[Callable[..., Code]]
 
     def draws(self, task: str, n_draws: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
         """The truth once, or so many draws of a control."""
@@ -97,22 +104,6 @@ class Tasks:
         """The same tasks with only the coordinate along a direction to see."""
         return replace(self, X={name: X @ direction[:, None] for name, X in self.X.items()})
 
-    def shuffled(self, rng: np.random.Generator) -> Tokens:
-        raise NotImplementedError
-
-    def controls(self, task: str, n: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
-        raise NotImplementedError
-
-    def fit(self, draw: dict[str, Tokens], *, C: float | None) -> Any:
-        raise NotImplementedError
-
-    def accuracy(self, probe: Any, split: str, tokens: Tokens) -> float:
-        raise NotImplementedError
-
-    def code(self, tokens: Tokens, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
-        """Of the training split; with ``rows_per_word`` word by word, on so many rows of each."""
-        raise NotImplementedError
-
 
 class LabelTasks(Tasks):
     """Binary labels on one state per sentence."""
@@ -124,12 +115,12 @@ class LabelTasks(Tasks):
         return replace(train, labels=shuffled_labels(train.labels, None, rng))
 
     def controls(self, task: str, n: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
-        words = {name: np.asarray(self.tokens[name].words).tolist() for name in FITTED}
         train = self.tokens["train"]
         return [
             {
-                name: replace(self.tokens[name], labels=[given[word] for word in words[name]])
-                for name in FITTED
+                name: replace(tokens, labels=np.array([given[word] for word in tokens.words]))
+                for name, tokens in self.tokens.items()
+                if name in FITTED
             }
             for given in word_assignments(train.words, train.labels, n, rng)
         ]
@@ -167,20 +158,13 @@ class LocationTasks(Tasks):
             for name, tokens in self.tokens.items()
         }
         known = np.unique(np.asarray(keys["train"]))  # an unseen type cannot be memorised
-        draws = []
-        for _ in range(n):
+        draws: list[dict[str, Tokens]] = [{} for _ in range(n)]
+        for draw in draws:
             priority = dict(zip(known.tolist(), rng.random(len(known)), strict=True))
-            draws.append(
-                {
-                    name: replace(
-                        self.tokens[name],
-                        informative=declared_locations(
-                            keys[name], self.tokens[name].offsets, priority
-                        ),
-                    )
-                    for name in FITTED
-                }
-            )
+            for name in FITTED:
+                tokens = self.tokens[name]
+                declared = declared_locations(keys[name], tokens.offsets, priority)
+                draw[name] = replace(tokens, informative=declared)
         return draws
 
     def fit(self, draw: dict[str, Tokens], *, C: float | None) -> LocationProbe:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from probing.arrays import BoolArray, FloatArray, IntArray, unit
 from probing.probes.location import TokenProbe, check_labels_given, check_tokens
 from probing.probes.logistic import check_labels, moments, one_blas_thread
-from probing.probes.penalty import C_GRID, check_penalty, choose_penalty, grouped_folds
+from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
 from probing.states.tokens import Tokens
 
 
@@ -98,13 +98,11 @@ class SingleLocationHead(TokenProbe):
             logit = _read(X[tokens.rows(part)], tokens.take(part).offsets, fitted)[0]
             return float(np.mean((logit > 0) == positive[part]))
 
-        C, self.cv_scores_ = self.C, None
-        if self.C is None:
-            words = None if tokens.words is None else tokens.words[sentences]
-            folds = grouped_folds(positive[sentences], words)
-            folds = [(sentences[train], sentences[test]) for train, test in folds]
-            C, self.cv_scores_ = choose_penalty(path, accuracy, folds)
-        self.C_ = check_penalty(C)
+        def folds() -> Any:
+            pairs = grouped_folds(positive[sentences], tokens.take(sentences).words)
+            return [(sentences[train], sentences[test]) for train, test in pairs]
+
+        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, folds)
         grid = [*(C for C in C_GRID if C < self.C_), self.C_]  # the way the cross-validation went
         *_, fitted = path(sentences, grid)
         self.k_, self.v_, self.intercept_ = fitted.k, fitted.v, fitted.intercept

@@ -20,7 +20,7 @@ from probing.probes.logistic import (
     logit_of,
     one_blas_thread,
 )
-from probing.probes.penalty import C_GRID, check_penalty, choose_penalty, grouped_folds
+from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
 
 
 class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,15 +68,12 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
         if weight.shape != (len(X),) or not (np.isfinite(weight) & (weight >= 0)).all():
             raise ValueError("sample_weight must be a finite weight of at least 0 for each row")
-        C, self.cv_scores_ = self.C, None
-        if self.C is None:
-            folds = grouped_folds(positive, groups)
-            C, self.cv_scores_ = choose_penalty(
-                lambda part: self._path(X[part], positive[part], weight[part], C_GRID),
-                lambda fitted, part: np.mean((logit_of(X[part], fitted) > 0) == positive[part]),
-                folds,
-            )
-        self.C_ = check_penalty(C)
+        self.C_, self.cv_scores_ = choose_penalty(
+            self.C,
+            lambda part: self._path(X[part], positive[part], weight[part], C_GRID),
+            lambda fitted, part: np.mean((logit_of(X[part], fitted) > 0) == positive[part]),
+            lambda: grouped_folds(positive, groups),
+        )
         (solution,) = self._path(X, positive, weight, (self.C_,))
         self.coef_, self.intercept_, self.objective_, self.n_iter_ = solution
         self.direction_ = unit(self.coef_)
@@ -111,6 +108,8 @@ def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArra
     sentences, so that a probe can memorise the words, and only on *other* words must it
     be at chance. The labels themselves and their opposites, which among few groups are likely
     draws, are left out; what remains of chance is for several draws to average.
+
+    >>> shuffled_labels([0, 0, 1, 1], ["bad", "bad", "good", "good"], np.random.default_rng(0))
     """
     y = np.asarray(y)
     if groups is None:

@@ -23,7 +23,7 @@ from probing.probes.logistic import (
     logit_of,
     one_blas_thread,
 )
-from probing.probes.penalty import C_GRID, check_penalty, choose_penalty, grouped_folds
+from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
 from probing.states.tokens import Tokens
 
 
@@ -101,21 +101,17 @@ class LocationProbe(TokenProbe):
         """Fit to states X (n_tokens, d); tokens.words are needed to choose C."""
         X = check_tokens(X, tokens, located=True)
         rng = np.random.default_rng(self.random_state)
-        C, self.cv_scores_ = self.C, None
-        if self.C is None:
-            folds = grouped_folds(np.zeros(len(tokens), dtype=bool), tokens.words)
 
-            def rank_score(fitted: Any, part: IntArray) -> float:
-                rows = tokens.rows(part)
-                ranks = informative_ranks(logit_of(X[rows], fitted), tokens.take(part))
-                return float(np.mean(ranks == 1))
+        def rank_score(fitted: Any, part: IntArray) -> float:
+            scores = logit_of(X[tokens.rows(part)], fitted)
+            return float(np.mean(informative_ranks(scores, tokens.take(part)) == 1))
 
-            C, self.cv_scores_ = choose_penalty(
-                lambda part: self._path(X, tokens.informative, tokens.rows(part), rng, C_GRID),
-                rank_score,
-                folds,
-            )
-        self.C_ = check_penalty(C)
+        self.C_, self.cv_scores_ = choose_penalty(
+            self.C,
+            lambda part: self._path(X, tokens.informative, tokens.rows(part), rng, C_GRID),
+            rank_score,
+            lambda: grouped_folds(np.zeros(len(tokens), dtype=bool), tokens.words),
+        )
         everything = np.arange(len(X))
         (fitted,) = self._path(X, tokens.informative, everything, rng, (self.C_,))
         self.coef_, self.intercept_ = fitted[:2]

@@ -39,20 +39,21 @@ def grouped_folds(positive: BoolArray, groups: Any, *, max_folds: int = 5) -> Fo
 
 
 def choose_penalty(
-    path: Callable[[IntArray], Any], score: Callable[[Any, IntArray], Any], folds: Folds
-) -> tuple[float, FloatArray]:
-    """The C of C_GRID with the best mean held-out score, and all the scores.
+    C: float | None,
+    path: Callable[[IntArray], Any],
+    score: Callable[[Any, IntArray], Any],
+    folds: Callable[[], Folds],
+) -> tuple[float, FloatArray | None]:
+    """C if it is given, else the one of C_GRID with the best mean held-out score, and all scores.
 
     ``path(train)`` yields a fit for each C of the grid, strongest penalty first;
     ``score(fit, test)`` judges it.
     """
-    table = [[float(score(fit, test)) for fit in path(train)] for train, test in folds]
+    if C is not None:
+        if not (np.isfinite(C) and C > 0):
+            raise ValueError(f"C must be positive and finite, not {C}")
+        return float(C), None
+    table = [[float(score(fit, test)) for fit in path(train)] for train, test in folds()]
     means = np.mean(table, axis=0)
     # The grid ascends: the first of the best has the strongest penalty. Rounding makes no winner.
     return C_GRID[int(np.argmax(means >= means.max() - 1e-9))], means
-
-
-def check_penalty(C: float | None) -> float:
-    if C is None or not (np.isfinite(C) and C > 0):
-        raise ValueError(f"C must be positive and finite, not {C}")
-    return float(C)

@@ -10,9 +10,9 @@ import numpy as np
 
 from probing.arrays import FloatArray
 from probing.progress import Progress
-from probing.sentences import draw
+from probing.sentences import columns_of, draw, informative_words
 from probing.states.extraction import extract
-from probing.states.tokens import States, Tokens, joined
+from probing.states.tokens import States, Tokens
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -45,24 +45,32 @@ def read_splits(
     """Run the model over every split, each sentence once. Token states are kept of a part only.
 
     ``progress(done, of)`` counts splits.
+
+    >>> states = read_splits(model, tokenizer, dataset, probes=("cls", "reader"))
+    >>> states["test"].of("reader").at(3)
     """
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)
     with_tokens = (*positions, "tokens") if set(probes) & set(TOKEN_PROBES) else positions
     splits: dict[str, SplitStates] = {}
     for name, split in dataset.items():
-        drawn = draw(len(split), max_token_sentences)
-        others = np.setdiff1d(np.arange(len(split)), drawn)
+        rows, n = columns_of(split), len(split)
+        drawn = draw(n, max_token_sentences)
+        others = np.setdiff1d(np.arange(n), drawn)
         some = extract(model, tokenizer, split.select(drawn), positions=with_tokens)
-        pooled = replace(some, layers=None)
+        pooled = some.pooled
         if positions and len(others):
-            rest = extract(model, tokenizer, split.select(others), positions=positions)
-            pooled = States(
-                joined([some.tokens, rest.tokens]),
-                pooled={
-                    key: np.concatenate([some.pooled[key], rest.pooled[key]]) for key in positions
-                },
-            ).take(np.argsort(np.concatenate([drawn, others])))
-        splits[name] = SplitStates(pooled, replace(some, pooled={}).words_only())
+            rest = extract(model, tokenizer, split.select(others), positions=positions).pooled
+            order = np.argsort(np.concatenate([drawn, others]))
+            pooled = {key: np.concatenate([pooled[key], rest[key]])[order] for key in positions}
+        sentences = Tokens(  # each of one token: its pooled state
+            offsets=np.arange(n + 1),
+            informative=np.ones(n, dtype=bool),
+            labels=rows["label"],
+            words=informative_words(rows),
+            patterns=rows["pattern"],
+        )
+        whole = States(sentences, pooled=pooled)
+        splits[name] = SplitStates(whole, replace(some, pooled={}).words_only())
         if progress:
             progress(len(splits), len(dataset))
     return splits
@@ -76,4 +84,5 @@ def at_layer(split: SplitStates, layer: int, probe: str) -> tuple[FloatArray, To
 
 def n_states(split: SplitStates) -> int:
     """How many layers there are, with the embeddings."""
-    return split.tokens.n_states if split.tokens.layers is not None else split.pooled.n_states
+    arrays = [*split.pooled.pooled.values(), split.tokens.layers]
+    return int(arrays[0].shape[1])

@@ -24,7 +24,7 @@ from probing.sentences import columns_of
 from probing.states.anatomy import ActivationError, Anatomy, anatomy_of
 from probing.states.recording import Recording, recorded
 from probing.states.store import FolderStore, MemoryStore, key_of
-from probing.states.tokens import States, Tokens, tokenise
+from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
 POSITIONS = ("cls", "informative", "mean", "tokens")
 BATCH_FLOATS = 2**24  # 64 MiB: how much one batch may give in states, and again in attention
@@ -69,11 +69,9 @@ def extract(
     which = np.searchsorted(distinct, [first[sentence] for sentence in asked])
     tokens = tokenise(tokenizer, {name: [rows[name][i] for i in distinct] for name in rows})
     _check_tokens(model, tokenizer, tokens)
-    everything = tokens.take(which)
-    if "label" in rows:  # a sentence may be there twice, with different labels or patterns
-        everything = replace(everything, labels=np.array(rows["label"]))
-    if "pattern" in rows:
-        everything = replace(everything, patterns=np.array(rows["pattern"]))
+    # A sentence may be there twice, with different labels or patterns.
+    own = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
+    everything = replace(tokens.take(which), **own)
     with recorded(model, attention=attention) as record:
         anatomy = anatomy_of(model, record)
         n_tokens = int(everything.offsets[-1])
@@ -124,16 +122,12 @@ def read(model: Any, tokens: Tokens, readout: Readout | None = None) -> States:
             logits = recording.logits[:, 1] - recording.logits[:, 0]
         else:
             logits = readout(recording.states[-1], tokens.site("all words"))
-        return States(
-            tokens=tokens,
-            layers=torch.stack([padded.ragged(x) for x in recording.states], dim=1).cpu().numpy(),
-            attention=torch.stack(
-                [padded.ragged(layer[:, :, 0].mT) for layer in recording.attention], dim=1
-            )
-            .cpu()
-            .numpy(),
-            logits=logits.cpu().numpy(),
+        weights = [layer[:, :, 0].mT for layer in recording.attention]
+        layers, attention = (
+            torch.stack([padded.ragged(layer) for layer in part], dim=1).cpu().numpy()
+            for part in (recording.states, weights)
         )
+        return States(tokens, layers, attention=attention, logits=logits.cpu().numpy())
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MASKS = ("informative", "special", "distractor")
 OF_TOKENS = (*MASKS, "ids", "types")
 OF_SENTENCES = ("labels", "words", "patterns")
+OWN_COLUMNS = {"labels": "label", "patterns": "pattern"}  # field: column of a dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,8 @@ class Tokens:
 
     offsets: IntArray  # (sentences + 1,)
     informative: BoolArray  # (tokens,), as those below: the tokens of the informative word
-    special: Known = None  # [CLS] and [SEP], not [UNK]
-    distractor: Known = None
+    special: Any = None  # [CLS] and [SEP], not [UNK]; none of the tokens unless given
+    distractor: Any = None  # the same
     ids: Known = None
     types: Known = None  # token_type_ids, of tokenizers that give them
     labels: Known = None  # (sentences,), as those below
@@ -52,16 +53,17 @@ class Tokens:
         if offsets[0] != 0 or (np.diff(offsets) < 1).any():
             raise ValueError("offsets must rise from 0, with no empty sentence")
         object.__setattr__(self, "offsets", offsets.astype(np.int64))
-        for name in (*OF_TOKENS, *OF_SENTENCES):
-            if (values := getattr(self, name)) is None:
-                continue
-            values = np.asarray(values, dtype=bool if name in MASKS else None)
-            n, what = (len(self), "sentences") if name in OF_SENTENCES else (offsets[-1], "tokens")
-            if values.shape != (n,):
-                raise ValueError(
-                    f"{name} must have one entry for each of {n} {what}, not shape {values.shape}"
-                )
-            object.__setattr__(self, name, values)
+        for names, n in ((OF_TOKENS, offsets[-1]), (OF_SENTENCES, len(self))):
+            for name in names:
+                values, is_mask = getattr(self, name), name in MASKS
+                if values is None and not is_mask:
+                    continue
+                values = np.zeros(n) if values is None else np.asarray(values)
+                if values.shape != (n,):
+                    raise ValueError(
+                        f"{name} must have one entry for each of {n}, not shape {values.shape}"
+                    )
+                object.__setattr__(self, name, values.astype(bool) if is_mask else values)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -95,8 +97,6 @@ class Tokens:
 
     def words_only(self) -> Self:
         """All sentences without their special tokens."""
-        if self.special is None:
-            return self
         inner = np.append(0, np.cumsum(~self.special))[self.offsets]
         return self._picked(inner, np.flatnonzero(~self.special), np.arange(len(self)))
 
@@ -128,16 +128,9 @@ class Tokens:
 
     def site(self, name: str) -> Tensor:
         """A padded mask (sentences, tokens) of where an edit is made, for ``edited``."""
-        summary = np.zeros(self.offsets[-1], dtype=bool)
-        summary[self.offsets[:-1]] = True
-        nowhere = np.zeros(self.offsets[-1], dtype=bool)
-        sites = {
-            "informative": self.informative,
-            "distractor": nowhere if self.distractor is None else self.distractor,
-            "cls": summary,
-            "all words": ~(nowhere if self.special is None else self.special),
-        }
-        return self.padded().of(sites[name])
+        summary = np.isin(np.arange(self.offsets[-1]), self.offsets[:-1])
+        own = {"informative": self.informative, "distractor": self.distractor}
+        return self.padded().of((own | {"cls": summary, "all words": ~self.special})[name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,50 +171,18 @@ class States:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    @property
-    def n_states(self) -> int:
-        """How many states each token has: one per layer, and the embeddings."""
-        arrays = [*self.pooled.values(), *([] if self.layers is None else [self.layers])]
-        return int(arrays[0].shape[1])
-
     def at(self, layer: int, position: str = "tokens") -> FloatArray:
         """The states of one layer (0 is the embeddings): of all tokens, or pooled at a position."""
         states = self.layers if position == "tokens" else self.pooled.get(position)
         if states is None:
-            raise ValueError(f"the states hold no {position!r}; extract them with that position")
+            raise ValueError(f"the states hold no {position!r}; extract with this position")
         return np.ascontiguousarray(states[:, layer])
-
-    def take(self, sentences: IntArray) -> Self:
-        """Some sentences, in the order given."""
-        return self._picked(
-            self.tokens.take(sentences), self.tokens.rows(sentences), np.asarray(sentences)
-        )
 
     def words_only(self) -> Self:
         """All sentences without their special tokens."""
-        if self.tokens.special is None:
-            return self
-        return self._picked(self.tokens.words_only(), ~self.tokens.special, slice(None))
-
-    def _picked(self, tokens: Tokens, rows: Any, sentences: Any) -> Self:
-        return replace(
-            self,
-            tokens=tokens,
-            layers=None if self.layers is None else self.layers[rows],
-            pooled={name: x[sentences] for name, x in self.pooled.items()},
-            attention=None if self.attention is None else self.attention[rows],
-            logits=None if self.logits is None else self.logits[sentences],
-        )
-
-
-def joined(parts: Sequence[Tokens]) -> Tokens:
-    """The sentences of several values in one; all must know the same of their sentences."""
-    lengths = np.concatenate([part.lengths for part in parts])
-    columns: dict[str, Any] = {"offsets": np.append(0, np.cumsum(lengths))}
-    for name in (*OF_TOKENS, *OF_SENTENCES):
-        if getattr(parts[0], name) is not None:
-            columns[name] = np.concatenate([getattr(part, name) for part in parts])
-    return replace(parts[0], **columns)
+        arrays = {name: getattr(self, name) for name in ("layers", "attention")}
+        kept = {name: x[~self.tokens.special] for name, x in arrays.items() if x is not None}
+        return replace(self, tokens=self.tokens.words_only(), **kept)
 
 
 def tokenise(tokenizer: Any, rows: Any) -> Tokens:
@@ -261,9 +222,8 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
     return Tokens(
         offsets=np.append(0, np.cumsum(lengths)),
         **{name: np.concatenate(x) for name, x in per_token.items() if x},
-        labels=np.array(rows["label"]) if "label" in rows else None,
-        words=np.array(informative_words(rows)),
-        patterns=np.array(rows["pattern"]) if "pattern" in rows else None,
+        **{key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows},
+        words=informative_words(rows),
         pad_id=_pad_id(tokenizer),
     )
 
