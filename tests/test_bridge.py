@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import bridge
 import numpy as np
 import pandas as pd
 import pytest
 from planted import planted_model
-from probing.bridge import QUANTITIES, order_of_learning, start_and_end, theory_curves
-from probing.bridge_figures import plot_causal, plot_learning
 from safetensors.torch import save_file
 from scipy.special import erf
 
@@ -21,6 +18,10 @@ from probing.states.extraction import read
 from probing.states.tokens import tokenise
 from slr.attentions.best import expected_attention_mass
 from slr.task import Task, sample_batch, sample_truth
+from studies.making import make
+from studies.practice import bridge
+from studies.practice.bridge import QUANTITIES, order_of_learning, start_and_end, theory_curves
+from studies.practice.bridge_figures import plot_causal, plot_learning
 
 
 @pytest.fixture(scope="module")
@@ -124,18 +125,16 @@ def test_the_theory_has_the_columns_of_practice_and_learns_v_first() -> None:
 
 def test_bad_options_are_one_line_and_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="--seeds"):
-        bridge.main(bridge.Config(seeds=0, output=tmp_path / "x"))
+        make(bridge.STUDY, bridge.Options(seeds=0, output=tmp_path / "x"))
     assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.slow
 def test_a_trained_model_meets_every_claim(tmp_path: Path, capsys: Any) -> None:
-    """All of scripts/bridge.py on one seed; five are in results/bridge."""
-    config = bridge.Config(
-        seeds=1, minilm=False, models=tmp_path / "models", output=tmp_path / "bridge"
-    )
-    bridge.main(config)
-    tables = {path.stem: pd.read_parquet(path) for path in config.output.glob("*.parquet")}
+    """The whole study on one seed; five are in results/bridge."""
+    options = bridge.Options(seeds=1, minilm=False, output=tmp_path / "bridge")
+    folder = make(bridge.STUDY, options)
+    tables = {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
     directions = tables["directions"].query("model == 'tiny'").set_index("trained")
     assert directions.loc[True, "kappa"] >= 0.7
     assert directions.loc[True, "nu"] >= 0.85

@@ -5,7 +5,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import controls as script
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +20,7 @@ from probing.probes.control_tasks import (
     declared_locations,
     word_assignments,
 )
-from probing.probes.controls import Effort, by_layer, control_rows, control_splits, control_table
+from probing.probes.controls import Effort, control_rows, control_splits, control_table
 from probing.probes.description_length import (
     CODE_GRID,
     FRACTIONS,
@@ -34,6 +33,8 @@ from probing.probes.description_length import (
 )
 from probing.probes.linear import LinearProbe
 from probing.states.tokens import Tokens
+from studies.making import make
+from studies.practice import controls as script
 
 D, N_WORDS = 30, 24
 EFFORT = Effort(n_draws=2, n_orders=3, n_directions=5)
@@ -301,21 +302,20 @@ def folder(sentiment: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_script_writes_its_table(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = script.Config(
+    options = script.Options(
         model=str(folder), layers=(1,), max_rows=200, draws=1, jobs=1, output=tmp_path / "controls"
     )
-    script.main(config)
-    table = pd.read_parquet(config.output / "controls.parquet")
+    make(script.STUDY, options)
+    table = pd.read_parquet(options.output / "controls.parquet")
     assert set(table["model"]) == {"trained", "untrained"}
     assert set(table["layer"]) == {1}
     assert len(table) == 2 * (4 + 4 + 5)
     assert {"selectivity", "compression", "word_compression", "seconds"} <= set(table.columns)
     assert "selectivity" in capsys.readouterr().out
-    assert by_layer(table).shape[0] == 3
-    with pytest.raises(FileExistsError):
-        script.main(config)
     with pytest.raises(ValueError, match="--layers"):
-        script.main(script.Config(model=str(folder), layers=(7,), output=tmp_path / "other"))
+        make(
+            script.STUDY, script.Options(model=str(folder), layers=(7,), output=tmp_path / "other")
+        )
 
 
 def test_held_out_sentences_are_of_the_training_split_and_not_fitted(sentiment: Any) -> None:

@@ -1,16 +1,13 @@
 """Each check of the doctor passes on a healthy model and finds the fault planted for it."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import doctor
 import numpy as np
 import pytest
 import torch
-from command_line import run
 from test_activations import bert, gpt2
 from test_alignment import byte_level
 from transformers import BertModel
@@ -23,6 +20,7 @@ from probing.sentences import draw
 from probing.states import extraction, store
 from probing.states.extraction import extract
 from probing.states.tokens import States
+from studies.command_line import run
 
 
 @pytest.fixture(scope="module")
@@ -290,14 +288,12 @@ def test_the_script_says_what_it_found_by_its_exit_code(
     code: int,
     said: str,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = str(folder) if model == "good" else model
-    monkeypatch.setattr(sys, "argv", ["doctor.py", "--model", path, "--data", spec])
     stopped = 0
     try:
-        run(doctor.main, doctor.Config, doctor.__doc__)
+        run("doctor", ["--model", path, "--data", spec], prog="doctor.py")
     except SystemExit as stop:
         stopped = int(stop.code or 0)
     printed = capsys.readouterr()

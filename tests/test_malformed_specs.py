@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-import generate_data
 import pytest
-from command_line import run
+
+from studies.command_line import run
+from studies.making import make
+from studies.practice import dataset
 
 SOUND = """
 [polarity]
@@ -129,10 +131,9 @@ MALFORMED = [
 ]
 
 
-def refusal(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("sys.argv", ["generate_data.py", *arguments])
+def refusal(arguments: list[str]) -> int:
     with pytest.raises(SystemExit) as stop:
-        run(generate_data.main, generate_data.Config, None)
+        run("generate-data", arguments, prog="generate_data.py")
     assert isinstance(stop.value.code, int)
     return stop.value.code
 
@@ -140,7 +141,7 @@ def refusal(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 def test_the_spec_without_a_fault_is_sound(tmp_path: Path) -> None:
     (tmp_path / "sound.toml").write_text(SOUND)
     output = tmp_path / "output"
-    generate_data.main(generate_data.Config(output=output, spec=str(tmp_path / "sound.toml")))
+    make(dataset.STUDY, dataset.Options(output=output, spec=str(tmp_path / "sound.toml")))
     assert (output / "data" / "train-00000-of-00001.parquet").is_file()
 
 
@@ -161,7 +162,7 @@ def test_a_malformed_spec_gives_one_line_and_exit_code_2(
     spec = tmp_path / "broken.toml"
     spec.write_text(SOUND.replace(replaced, replacement, 1))
     output = tmp_path / "output"
-    assert refusal(["--spec", str(spec), "--output", str(output)], monkeypatch) == 2
+    assert refusal(["--spec", str(spec), "--output", str(output)]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     (line,) = printed.err.splitlines()
@@ -177,7 +178,7 @@ def test_a_spec_that_is_not_there_is_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert refusal(["--spec", spec, "--output", str(tmp_path / "x")], monkeypatch) == 2
+    assert refusal(["--spec", spec, "--output", str(tmp_path / "x")]) == 2
     assert "no such spec" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
 
@@ -187,5 +188,5 @@ def test_a_spec_in_another_encoding_is_refused_as_such(
 ) -> None:
     spec = tmp_path / "latin.toml"
     spec.write_bytes(SOUND.replace("tree", "for\u00eat").encode("latin-1"))
-    assert refusal(["--spec", str(spec), "--output", str(tmp_path / "x")], monkeypatch) == 2
+    assert refusal(["--spec", str(spec), "--output", str(tmp_path / "x")]) == 2
     assert "not UTF-8" in capsys.readouterr().err

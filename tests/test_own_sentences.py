@@ -2,16 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
-import probe
 import pytest
-from run_directory import is_current
 
 from data_gen import read_data
 from data_gen.dataset import DatasetError
 from probing.sentences import informative_words
+from studies.making import make
+from studies.practice import dataset as dataset_study
+from studies.practice import probes
+from studies.results import is_current
+from studies.settings import settings_of
 
 GOOD = ["tasty", "lovely", "crisp", "superb", "fine"]
 BAD = ["stale", "awful", "soggy", "bland", "foul"]
@@ -134,11 +137,11 @@ def test_capitals_and_punctuation_make_no_new_word(tmp_path: Path) -> None:
 
 
 def test_a_generated_folder_is_read_back(tmp_path: Path, sentiment: Any) -> None:
-    import generate_data
-
-    for kind in ("parquet", "jsonl"):
+    kinds: tuple[Literal["parquet", "jsonl"], ...] = ("parquet", "jsonl")
+    for kind in kinds:
         folder = tmp_path / kind
-        generate_data.main(generate_data.Config(spec="restaurant", output=folder, format=kind))
+        options = dataset_study.Options(spec="restaurant", output=folder, format=kind)
+        make(dataset_study.STUDY, options)
         dataset = read_data(folder)
         expected = read_data("restaurant")
         assert set(dataset) == set(expected)
@@ -151,22 +154,22 @@ def test_own_sentences_are_probed_end_to_end(
 ) -> None:
     data = write(tmp_path / "own.csv", ROWS)
     options: dict[str, Any] = {"data": str(data), "layers": (3,), "controls": False, "jobs": 1}
-    config = probe.Config(**options, output=tmp_path / "out")
-    probe.main(config)
+    wanted = probes.Options(**options, output=tmp_path / "out")
+    make(probes.STUDY, wanted)
     table = pd.read_parquet(tmp_path / "out" / "probes.parquet")
     assert set(table["probe"]) == {"cls", "mean", "value", "location", "reader", "head"}
     assert set(table["split"]) == {"train", "test"}
     train = table[table["split"] == "train"].set_index(["probe", "layer"])["accuracy"]
     assert train["value", 3] == train["location", 3] == 1.0
     assert "note: " not in capsys.readouterr().out
-    assert is_current(tmp_path / "out", probe.settings_of(config))
+    assert is_current(tmp_path / "out", settings_of(probes.STUDY, wanted))
     write(data, ROWS[1:])
-    assert not is_current(tmp_path / "out", probe.settings_of(config)), "other sentences"
+    assert not is_current(tmp_path / "out", settings_of(probes.STUDY, wanted)), "other sentences"
 
 
 def test_a_label_with_one_word_cannot_be_probed(tmp_path: Path) -> None:
     rows = [row | {"split": "train"} for row in ROWS if row["word"] not in GOOD[1:]]
     data = write(tmp_path / "own.csv", rows)
     with pytest.raises(ValueError, match="only one informative word for 'good'"):
-        probe.main(probe.Config(data=str(data), output=tmp_path / "out"))
+        make(probes.STUDY, probes.Options(data=str(data), output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import probe
 import pytest
-import sparsity
 import torch
 from local_hub import COMMIT
 from matplotlib.figure import Figure
-from probing.figures import PUBLISHED, SERIES, ShadedSentence, plot_figure1
 from sklearn.linear_model import LogisticRegression
 from transformers import GPT2Config, GPT2Model
 
@@ -25,8 +23,11 @@ from probing.models.presets import build_model
 from probing.models.pretrained import ModelError, load_model, revision_of, untrained_like
 from probing.probes.by_layer import chosen_layers, layer_means, probe_states
 from probing.probes.splits import read_splits
-from probing.sentences import at_most, draw, informative_words
+from probing.sentences import SentenceView, at_most, draw, informative_words
 from probing.states.extraction import extract
+from studies.making import make
+from studies.practice import probes, sparsity
+from studies.practice.figure1_figure import PUBLISHED, SERIES, plot_figure1
 
 
 @pytest.fixture(scope="module")
@@ -168,15 +169,14 @@ def test_the_script_writes_its_tables_and_refuses_bad_input(
     output = tmp_path / "probes"
     (tmp_path / "small.toml").write_text(SMALL_SPEC)
     options: dict[str, Any] = {"model": str(folder), "data": str(tmp_path / "small.toml")}
-    config = probe.Config(**options, position=("value",), jobs=1, output=output)
-    probe.main(config)
+    make(probes.STUDY, probes.Options(**options, position=("value",), jobs=1, output=output))
     printed = capsys.readouterr().out
-    assert "control: untrained model, true labels" in printed
-    assert "control: trained model, shuffled labels" in printed
+    for model in (folder.name, "untrained", f"{folder.name}, shuffled labels"):
+        assert re.search(rf"^{model} +value ", printed, re.MULTILINE), printed
     table = pd.read_parquet(output / "probes.parquet")
     assert set(table["model"]) == {"trained", "untrained"}
     with pytest.raises(ValueError, match="--layers"):
-        probe.main(probe.Config(model=str(folder), layers=(7,), output=tmp_path / "x"))
+        make(probes.STUDY, probes.Options(model=str(folder), layers=(7,), output=tmp_path / "x"))
     assert not (tmp_path / "x").exists()
 
 
@@ -193,7 +193,7 @@ def test_the_papers_protocol_is_what_its_notebook_does(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On the released rows scikit-learn's own logistic regression finds the same bars."""
-    config = probe.Config(
+    options = probes.Options(
         model=str(folder),
         protocol="paper",
         controls=False,
@@ -201,8 +201,8 @@ def test_the_papers_protocol_is_what_its_notebook_does(
         jobs=1,
         output=tmp_path / "probes",
     )
-    probe.main(config)
-    assert "best cross-validation" not in capsys.readouterr().out, "the paper chooses nothing"
+    make(probes.STUDY, options)
+    assert "the recipe" not in capsys.readouterr().out, "the paper chooses nothing"
     table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
     assert set(table["probe"]) == {"cls"}
     assert set(table["C"]) == {1.0}
@@ -230,14 +230,15 @@ def test_decoders_are_probed_too(
     GPT2Model(config).save_pretrained(tmp_path / "decoder")
     tokenizer_of_reviews.save_pretrained(tmp_path / "decoder")
     (tmp_path / "small.toml").write_text(SMALL_SPEC)
-    probe.main(
-        probe.Config(
+    make(
+        probes.STUDY,
+        probes.Options(
             model=str(tmp_path / "decoder"),
             data=str(tmp_path / "small.toml"),
             controls=False,
             jobs=1,
             output=tmp_path / "probes",
-        )
+        ),
     )
     table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
     value = table[(table["probe"] == "value") & (table["split"] == "test")]
@@ -252,7 +253,7 @@ def test_the_sparsity_script_tells_a_classifier_from_an_encoder(
     (tmp_path / "small.toml").write_text(SMALL_SPEC)
     output = tmp_path / "sparsity"
     options: dict[str, Any] = {"data": str(tmp_path / "small.toml")}
-    sparsity.main(sparsity.Config(model=str(folder), output=output, **options))
+    make(sparsity.STUDY, sparsity.Options(model=str(folder), output=output, **options))
     table = pd.read_parquet(output / "sparsity.parquet")
     assert set(table["model"]) == {"trained", "untrained", "uniform"}
     uniform = table[(table["model"] == "uniform") & (table["split"] == "test")]
@@ -260,7 +261,7 @@ def test_the_sparsity_script_tells_a_classifier_from_an_encoder(
     depends = pd.read_parquet(output / "dependence.parquet")
     assert depends[["occlusion_share", "gradient_share"]].stack().between(0, 1).all()
     with pytest.raises(ValueError, match="--max-rows"):
-        sparsity.main(sparsity.Config(max_rows=0, output=tmp_path / "x"))
+        make(sparsity.STUDY, sparsity.Options(max_rows=0, output=tmp_path / "x"))
 
 
 def test_drawn_rows_hold_every_word_about_as_often(sentiment: Any) -> None:
@@ -273,8 +274,9 @@ def test_drawn_rows_hold_every_word_about_as_often(sentiment: Any) -> None:
 
 
 def test_figure_1_is_drawn_from_its_tables() -> None:
-    sentence = ShadedSentence(
-        ["my", "dog", "nice"], ["neutral", "distractor", "informative"], [0, 0.1, 0.9]
+    weights = np.array([0, 0.1, 0.9])[:, None, None]
+    sentence = SentenceView(
+        ["my", "dog", "nice"], ["neutral", "distractor", "informative"], weights
     )
     splits = list(PUBLISHED)
     bars_of_mass = pd.DataFrame(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import train_transformer
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -36,8 +36,10 @@ from probing.models.training import (
 )
 from probing.models.word_vectors import corpus, read_vectors, set_vectors, word_vectors
 from probing.sparsity import attention_mass
+from studies.making import make
+from studies.practice import transformer
 
-SCRIPT = Path(train_transformer.__file__)
+SCRIPT = Path(__file__).parent.parent / "scripts" / "train_transformer.py"
 LABELS = ["negative", "positive"]
 CLS, SEP, UNKNOWN = 2, 3, 1
 
@@ -277,7 +279,7 @@ def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
 def written(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The result of an undisturbed run."""
     output = tmp_path_factory.mktemp("written") / "model"
-    train_transformer.main(train_transformer.Config(spec=str(spec), output=output, epochs=6))
+    make(transformer.STUDY, transformer.Options(spec=str(spec), output=output, epochs=6))
     assert list(output.parent.iterdir()) == [output], "no checkpoints are left"
     return output
 
@@ -354,7 +356,7 @@ def test_a_training_goes_on_from_a_checkpoint_to_the_same_result(
     written: Path, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same as being killed, in this process: training stops behind the first checkpoint."""
-    config = train_transformer.Config(spec=str(spec), output=tmp_path / "model", epochs=6)
+    config = transformer.Options(spec=str(spec), output=tmp_path / "model", epochs=6)
     steps = 0
 
     class Killed(BaseException):
@@ -372,25 +374,23 @@ def test_a_training_goes_on_from_a_checkpoint_to_the_same_result(
     with monkeypatch.context() as patch:
         patch.setattr(torch.optim.AdamW, "step", step)
         with pytest.raises(Killed):
-            train_transformer.main(config)
+            make(transformer.STUDY, config)
         steps = 60  # counts on, without another stop
         left = tmp_path / ".model.checkpoints"
         assert last_checkpoint(left) == str(left / "checkpoint-50")
         torch.manual_seed(123)  # whatever the generators held
-        train_transformer.main(config)
+        make(transformer.STUDY, config)
     assert steps - 60 == STEPS - 50, "it went on, and did not begin again"
     assert_same_result(tmp_path / "model", written)
 
 
-def test_checkpoints_of_other_settings_are_not_taken_up(
-    written: Path, spec: Path, tmp_path: Path
-) -> None:
-    settings = {"preset": "small"}
-    folder = train_transformer.checkpoint_folder(tmp_path / "x", settings, True)
+def test_checkpoints_of_other_settings_are_not_resumed(tmp_path: Path) -> None:
+    options = transformer.Options(preset="small", output=tmp_path / "x")
+    folder = transformer.checkpoint_folder(options, True)
     (folder / "checkpoint-50").mkdir()
-    assert train_transformer.checkpoint_folder(tmp_path / "x", settings, True) == folder
+    assert transformer.checkpoint_folder(options, True) == folder
     assert (folder / "checkpoint-50").exists()
-    train_transformer.checkpoint_folder(tmp_path / "x", {"preset": "tiny"}, True)
+    transformer.checkpoint_folder(replace(options, preset="tiny"), True)
     assert not (folder / "checkpoint-50").exists()
 
 
@@ -448,9 +448,9 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
 def test_bad_input_that_is_seen_late_leaves_nothing_either(
     options: dict[str, Any], message: str, spec: Path, tmp_path: Path
 ) -> None:
-    config = train_transformer.Config(spec=str(spec), output=tmp_path / "x", **options)
+    config = transformer.Options(spec=str(spec), output=tmp_path / "x", **options)
     with pytest.raises(ValueError, match=message):
-        train_transformer.main(config)
+        make(transformer.STUDY, config)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -643,9 +643,9 @@ def test_corpus_vectors_carry_new_adjectives_and_the_swapped_corpus_turns_them(
 ) -> None:
     found = {}
     for swap in (False, True):
-        config = train_transformer.Config(embeddings="corpus", swap=swap, seed=SEEDS[0])
+        config = transformer.Options(embeddings="corpus", swap=swap, seed=SEEDS[0])
         folder = tmp_path / str(swap)
-        model, tokenizer, dataset = train_transformer.trained(config, folder, quiet=True)
+        model, tokenizer, dataset = transformer.trained(config, folder, quiet=True)
         found[swap] = {
             name: accuracy(model, tokenizer, dataset[name])
             for name in ("test", "ood_structure", "ood_tokens", "ood_structure_tokens")

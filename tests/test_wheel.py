@@ -26,7 +26,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes((ROOT / name).read_bytes())
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--wheel-dir", folder, folder / "copy"], check=True)
+    subprocess.run([*command, "--wheel-dir", str(folder), str(folder / "copy")], check=True)
     (built,) = folder.glob("slr_probing-*.whl")
     return built
 
@@ -37,8 +37,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--prefix", folder]
-    subprocess.run([*install, "--ignore-installed", wheel], check=True)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--ignore-installed"]
+    subprocess.run([*install, "--prefix", str(folder), str(wheel)], check=True)
     # The folder alone, so that the editable install of this checkout (a .pth file) is not found.
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return folder / "bin"

@@ -177,35 +177,3 @@ def _tasks(states: dict[str, SplitStates], probe: str, layer: int) -> Tasks:
         {name: X for name, (X, _) in splits.items()},
         {name: tokens for name, (_, tokens) in splits.items()},
     )
-
-
-def by_layer(table: pd.DataFrame) -> pd.DataFrame:
-    """One line for each probe and layer, for people: each measure on the task and its controls.
-
-    ``table`` holds the rows of both models, told apart by its column ``model``.
-    """
-    keys = ["probe", "layer"]
-
-    def column(measure: str, task: str, model: str = "trained") -> pd.Series:
-        rows = table[(table["model"] == model) & table["task"].str.startswith(task)]
-        return rows.groupby(keys, sort=False)[measure].max()
-
-    columns = {
-        ("accuracy", "label"): column("accuracy", "label"),
-        ("accuracy", "control"): column("accuracy", "control"),
-        ("accuracy", "selectivity"): column("selectivity", "label"),
-        ("accuracy", "untrained"): column("accuracy", "label", "untrained"),
-        ("accuracy", "its selectivity"): column("selectivity", "label", "untrained"),
-        ("accuracy", "shuffled"): column("accuracy", "shuffled"),
-        ("accuracy", "random"): column("accuracy", "random"),
-        ("other splits", "test"): column("test", "label"),
-        ("other splits", "new words"): column("new_words", "label"),
-    }
-    for title, measure in (("compression", "compression"), ("by word", "word_compression")):
-        columns[title, "label"] = column(measure, "label")
-        columns[title, "control"] = column(measure, "control")
-        if measure == "compression":
-            columns[title, "shuffled"] = column(measure, "shuffled")
-        columns[title, "untrained"] = column(measure, "label", "untrained")
-    columns["cost", "seconds"] = table.groupby(keys, sort=False)["seconds"].sum()
-    return pd.DataFrame(columns)
