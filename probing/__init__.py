@@ -27,11 +27,12 @@ _EXPORTS = {
     "probes.locate_and_read": "LocateAndRead",
     "probes.location": "LocationProbe",
     "probes.splits": "read_splits",
-    "sentences": "at_most draw_by_word sentence_views",
+    "sentences": "at_most draw_by_word",
     "sparsity": "attention_mass sparsity_table",
     "states.extraction": "extract read",
     "states.recording": "edited",
     "states.tokens": "States Tokens tokenise",
+    "states.views": "sentence_views",
     "statistics": "cluster_bootstrap",
 }
 _HOMES = {name: module for module, names in _EXPORTS.items() for name in names.split()}

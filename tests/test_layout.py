@@ -18,6 +18,13 @@ ALLOWED = {  # the arrows: scripts -> studies -> probing -> {slr, data_gen}
     "scripts": {"studies"},
 }
 GROUPS = {  # within a package: what a group may import of the others; not named: nothing else
+    "probing": {
+        "models": {""},
+        "states": {""},
+        "probes": {"", "states"},
+        "circuits": {"", "states", "probes"},
+        "doctor": {"", "states", "models"},
+    },
     "slr": {
         "dynamics": {""},
         "attentions": {"", "dynamics"},

@@ -23,8 +23,9 @@ from probing.models.presets import build_model
 from probing.models.pretrained import ModelError, load_model, revision_of, untrained_like
 from probing.probes.by_layer import chosen_layers, layer_means, probe_states
 from probing.probes.splits import read_splits
-from probing.sentences import SentenceView, at_most, draw, informative_words
+from probing.sentences import at_most, draw, informative_words
 from probing.states.extraction import extract
+from probing.states.views import SentenceView
 from studies.making import make
 from studies.practice import probes, sparsity
 from studies.practice.figure1_figure import PUBLISHED, SERIES, plot_figure1
@@ -261,7 +262,7 @@ def test_the_sparsity_script_tells_a_classifier_from_an_encoder(
     depends = pd.read_parquet(output / "dependence.parquet")
     assert depends[["occlusion_share", "gradient_share"]].stack().between(0, 1).all()
     with pytest.raises(ValueError, match="--max-rows"):
-        make(sparsity.STUDY, sparsity.Options(max_rows=0, output=tmp_path / "x"))
+        make(sparsity.STUDY, sparsity.Options(model=str(folder), max_rows=0, output=tmp_path / "x"))
 
 
 def test_drawn_rows_hold_every_word_about_as_often(sentiment: Any) -> None:

@@ -17,7 +17,6 @@ from data_gen import build_tokenizer
 from probing.attribution import gradient_shares, logit_differences, occlusion_shares, swap_flips
 from probing.evaluation import cls_attention
 from probing.models.presets import build_model
-from probing.sentences import sentence_views
 from probing.sparsity import (
     MEASURES,
     attention_mass,
@@ -26,6 +25,7 @@ from probing.sparsity import (
     sparsity_table,
 )
 from probing.states.tokens import States, Tokens
+from probing.states.views import sentence_views
 
 N = 5  # tokens of the sentences below: [CLS] a b c [SEP], of which b is informative
 ONE_HOT = [0.0, 0, 1, 0, 0]

@@ -15,9 +15,10 @@ from probing.attribution import occlusion_changes
 from probing.circuits.directions import informative_states, state_directions, word_states
 from probing.models.pretrained import load_model
 from probing.models.training import one_torch_thread
-from probing.sentences import draw_by_word, sentence_views
+from probing.sentences import draw_by_word
 from probing.states.extraction import read
 from probing.states.tokens import States, tokenise
+from probing.states.views import sentence_views
 from studies.practice.figure1_figure import SPLIT_NAMES
 
 N_TRAIN = 480  # sentences that the directions come from, as in studies/practice/bridge.py

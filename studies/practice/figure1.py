@@ -125,7 +125,7 @@ def sparsity_part(options: Options) -> tuple[pd.DataFrame, list[Any]]:
     from probing.evaluation import cls_attention, compare_sparsity
     from probing.models.pretrained import load_model, untrained_like
     from probing.models.training import one_torch_thread
-    from probing.sentences import sentence_views
+    from probing.states.views import sentence_views
 
     folder = transformers(options)["tiny-0"].output
     model, tokenizer = load_model(str(folder), classifier=True)

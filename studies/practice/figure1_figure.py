@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from probing.sentences import SentenceView
+from probing.states.views import SentenceView
 from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, journal_style
 
 # The bars of the paper's Figure 1: frozen bert-base-uncased, logistic regression on [CLS], mean
