@@ -6,6 +6,7 @@ The terminal, the page of results, the report and `reproduce` all iterate over s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -111,10 +112,31 @@ class Study:
         return [replace(claim, command=self.command) for claim in claims]
 
 
-def slr_study(name: str, *, draws: str, **parts: Any) -> Study:
-    """A study of the idealised model: folder, command and figure are named after it."""
+def study(module: str, title: str, command: str, **figures: str) -> Study:
+    """The study of a module: its docstring, Options, run and says, and claims and inputs if any."""
+    parts = vars(sys.modules[module])
+    name = module.split(".")[-1]
+    optional = {part: parts[part] for part in ("claims", "inputs") if part in parts}
+    return Study(
+        name=name,
+        title=title,
+        about=parts["__doc__"],
+        options=parts["Options"],
+        run=parts["run"],
+        says=parts["says"],
+        folder=name,
+        command=command,
+        figures=figures,
+        **optional,
+    )
+
+
+def slr_study(module: str, title: str, draws: str) -> Study:
+    """A study of the idealised model: folder, command and its one figure are named after it."""
+    name = module.split(".")[-1].replace("_", "-")
     command = f"python scripts/run_slr.py {name}"
-    return Study(name=name, folder=f"slr/{name}", command=command, figures={name: draws}, **parts)
+    made = study(module, title, command)
+    return replace(made, name=name, folder=f"slr/{name}", figures={name: draws})
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from studies.practice import figure1
 from studies.rendering import as_html, html_table, scroll_box
 from studies.results import is_whole
 from studies.study import Options as StudyOptions
-from studies.study import Result, Study, Tables
+from studies.study import Result, Said, Study, Tables, study
 
 PARTS = Path(__file__).parent / "html"
 SCRIPTS = ("scroll.js", "flow.js", "portrait.js", "tokens.js")
@@ -172,14 +172,8 @@ def json_element(name: str, value: Any) -> str:
     return f'<script type="application/json" id="{name}">{escaped}</script>'
 
 
-STUDY = Study(
-    name="report",
-    title="The report",
-    about=__doc__,
-    folder="report",
-    command="python scripts/report.py",
-    options=Options,
-    run=run,
-    inputs=inputs,
-    says=lambda tables: [f"Open {tables.folder / 'index.html'} in a browser."],
-)
+def says(tables: Tables) -> Said:
+    return [f"Open {tables.folder / 'index.html'} in a browser."]
+
+
+STUDY = study(__name__, "The report", "python scripts/report.py")

@@ -20,7 +20,7 @@ from studies.making import ensure_all
 from studies.practice import transformer
 from studies.rendering import interval, spread
 from studies.settings import settings_of
-from studies.study import Claim, Result, Said, Study, Tables
+from studies.study import Claim, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
@@ -344,25 +344,16 @@ def says(tables: Tables) -> Said:
     ]
 
 
-STUDY = Study(
-    name="bridge",
-    title="k* and v* inside the Transformer",
-    about=__doc__,
-    folder="bridge",
-    command="python scripts/bridge.py",
-    options=Options,
-    run=run,
-    inputs=inputs,
-    claims=claims,
-    says=says,
-    figures={
-        "learning": "Learning, practice beside theory. Alignment, attention on the informative "
-        "token, relative error and distance to the invariant manifold during training: a one-layer "
-        "Transformer (left) and projected gradient descent on single-location regression (right).",
-        "causal": "Causal tests. Erase, steer or reflect, and see what the one-layer Transformer "
-        "then says on the test split: (a) what tells the labels apart is erased, (b) what marks "
-        "the informative token; (c) the informative token is steered or reflected, along v_hat and "
-        "along random directions; (d) after which layer an edit is too late, also in deeper "
-        "models.",
-    },
+STUDY = study(
+    __name__,
+    "k* and v* inside the Transformer",
+    "python scripts/bridge.py",
+    learning="Learning, practice beside theory. Alignment, attention on the informative "
+    "token, relative error and distance to the invariant manifold during training: a one-layer "
+    "Transformer (left) and projected gradient descent on single-location regression (right).",
+    causal="Causal tests. Erase, steer or reflect, and see what the one-layer Transformer "
+    "then says on the test split: (a) what tells the labels apart is erased, (b) what marks "
+    "the informative token; (c) the informative token is steered or reflected, along v_hat and "
+    "along random directions; (d) after which layer an edit is too late, also in deeper "
+    "models.",
 )

@@ -17,7 +17,7 @@ import pandas as pd
 
 from studies.practice.subject import Subject, model_name
 from studies.rendering import number
-from studies.study import Claim, Result, Said, Study, Tables
+from studies.study import Claim, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 
 Probe = Literal["value", "cls", "location"]
@@ -128,14 +128,8 @@ def says(tables: Tables) -> Said:
     ]
 
 
-STUDY = Study(
-    name="controls",
-    title="Controls of the probes",
-    about=__doc__,
-    folder="controls",
-    command="python scripts/controls.py --model results/models/tiny-0",
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
+STUDY = study(
+    __name__,
+    "Controls of the probes",
+    "python scripts/controls.py --model results/models/tiny-0",
 )

@@ -12,7 +12,7 @@ import pandas as pd
 
 from studies.results import read_json, write_json
 from studies.study import Options as StudyOptions
-from studies.study import Result, Said, Study, Tables
+from studies.study import Result, Said, Tables, study
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -96,13 +96,8 @@ def says(tables: Tables) -> Said:
     return [pd.DataFrame(rows).T.rename_axis("split")]
 
 
-STUDY = Study(
-    name="dataset",
-    title="The dataset",
-    about=__doc__,
-    folder="dataset",
-    command="python scripts/generate_data.py --output results/dataset --extended",
-    options=Options,
-    run=run,
-    says=says,
+STUDY = study(
+    __name__,
+    "The dataset",
+    "python scripts/generate_data.py --output results/dataset --extended",
 )

@@ -17,7 +17,7 @@ from studies.making import ensure, ensure_all
 from studies.practice import probes, transformer
 from studies.rendering import interval, spread
 from studies.settings import settings_of
-from studies.study import Claim, Result, Said, Study, Tables
+from studies.study import Claim, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 
 SHADED = (("train", 100), ("train", 9_000), ("test", 300), ("test", 4_000), ("ood_structure", 50))
@@ -233,22 +233,13 @@ def says(tables: Tables) -> Said:
     ]
 
 
-STUDY = Study(
-    name="figure1",
-    title="Figure 1",
-    about=__doc__,
-    folder="figure1",
-    command="python scripts/figure1.py",
-    options=Options,
-    run=run,
-    inputs=inputs,
-    claims=claims,
-    says=says,
-    figures={
-        "figure1": "Token-wise sparsity and internal linear representations. (a) Attention of "
-        "[CLS] in a trained one-layer Transformer. (b) Its mass on the informative word, beside "
-        "the untrained model and uniform attention. (c) Accuracy by split: the published bars of "
-        "BERT, probes of MiniLM, small Transformers; lines are 95% intervals. (d) MiniLM's tokens "
-        "along the directions of a location and a value probe."
-    },
+STUDY = study(
+    __name__,
+    "Figure 1",
+    "python scripts/figure1.py",
+    figure1="Token-wise sparsity and internal linear representations. (a) Attention of "
+    "[CLS] in a trained one-layer Transformer. (b) Its mass on the informative word, beside "
+    "the untrained model and uniform attention. (c) Accuracy by split: the published bars of "
+    "BERT, probes of MiniLM, small Transformers; lines are 95% intervals. (d) MiniLM's tokens "
+    "along the directions of a location and a value probe.",
 )

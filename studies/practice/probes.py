@@ -16,7 +16,7 @@ import pandas as pd
 
 from studies.practice.subject import Subject, model_name
 from studies.rendering import interval
-from studies.study import Claim, Result, Said, Study, Tables
+from studies.study import Claim, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 
 N_SHUFFLES = 3
@@ -202,14 +202,8 @@ def says(tables: Tables) -> Said:
     ]
 
 
-STUDY = Study(
-    name="probes",
-    title="Probes of MiniLM",
-    about=__doc__,
-    folder="probes",
-    command="python scripts/probe.py",
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
+STUDY = study(
+    __name__,
+    "Probes of MiniLM",
+    "python scripts/probe.py",
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from studies.practice.subject import Subject
 from studies.study import Options as StudyOptions
-from studies.study import Result, Said, Study, Tables
+from studies.study import Result, Said, Tables, study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +57,8 @@ def says(tables: Tables) -> Said:
     return said
 
 
-STUDY = Study(
-    name="sparsity",
-    title="Attention by layer and head",
-    about=__doc__,
-    folder="sparsity",
-    command="python scripts/sparsity.py",
-    options=Options,
-    run=run,
-    says=says,
+STUDY = study(
+    __name__,
+    "Attention by layer and head",
+    "python scripts/sparsity.py",
 )

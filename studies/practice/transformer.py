@@ -20,7 +20,7 @@ from studies.rendering import interval
 from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
 from studies.study import Options as StudyOptions
-from studies.study import Result, Said, Study, Tables
+from studies.study import Result, Said, Tables, study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,13 +204,8 @@ def says(tables: Tables) -> Said:
     return [table[["rows", *columns.values()]]]
 
 
-STUDY = Study(
-    name="transformer",
-    title="A Transformer from scratch",
-    about=__doc__,
-    folder="transformer",
-    command="python scripts/train_transformer.py",
-    options=Options,
-    run=run,
-    says=says,
+STUDY = study(
+    __name__,
+    "A Transformer from scratch",
+    "python scripts/train_transformer.py",
 )

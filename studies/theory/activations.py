@@ -167,12 +167,7 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "activations",
-    title="Other attentions",
-    about=__doc__,
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
-    draws="The best excess risk that each attention can reach, and Bayes, against d, L and gamma.",
+    __name__,
+    "Other attentions",
+    "The best excess risk that each attention can reach, and Bayes, against d, L and gamma.",
 )

@@ -178,13 +178,8 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "conditional-mean",
-    title="Attention as a conditional mean",
-    about=__doc__,
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
-    draws="(a) Error against the number of tokens, with fitted slopes; (b, c) error of softmax and "
+    __name__,
+    "Attention as a conditional mean",
+    "(a) Error against the number of tokens, with fitted slopes; (b, c) error of softmax and "
     "kernel attention that were learned at one length.",
 )

@@ -221,13 +221,8 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "layer",
-    title="A whole attention layer",
-    about=__doc__,
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
-    draws="A softmax layer by training step: (a) excess risk, (b) attention on the informative "
+    __name__,
+    "A whole attention layer",
+    "A softmax layer by training step: (a) excess risk, (b) attention on the informative "
     "token, (c) alignment; (d) the final risk of what is left without one part or another.",
 )

@@ -152,13 +152,8 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "locations",
-    title="Several informative tokens",
-    about=__doc__,
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
-    draws="Excess risk relative to guessing 0, and attention mass, against the number of "
+    __name__,
+    "Several informative tokens",
+    "Excess risk relative to guessing 0, and attention mass, against the number of "
     "informative tokens.",
 )

@@ -147,12 +147,8 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "noise-length",
-    title="Label noise and length",
-    about=__doc__,
-    options=Options,
-    run=run,
-    says=says,
-    draws="Final excess risk (top) and steps to align (below) against label noise, for several L "
+    __name__,
+    "Label noise and length",
+    "Final excess risk (top) and steps to align (below) against label noise, for several L "
     "and gamma.",
 )

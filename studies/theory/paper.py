@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from studies.study import Claim, Result, Said, SlrOptions, Study, Tables, progress_bar, slr_study
+from studies.study import Claim, Result, Said, SlrOptions, Study, Tables, progress_bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +78,17 @@ def _study(
         f"{what} Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) square, "
         "and distance to the invariant manifold, by step."
     )
-    return slr_study(
-        name,
+    return Study(
+        name=name,
         title=title,
         about=f"{title}. {what}",
         options=Options,
         run=partial(run, name),
-        claims=claims,
         says=says,
-        draws=draws,
+        claims=claims,
+        folder=f"slr/{name}",
+        command=f"python scripts/run_slr.py {name}",
+        figures={name: draws},
     )
 
 

@@ -54,13 +54,8 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "portrait",
-    title="The flow on the manifold",
-    about=__doc__,
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
-    draws="Streamlines of the gradient flow in the (kappa, nu) square, its five fixed points, and "
+    __name__,
+    "The flow on the manifold",
+    "Streamlines of the gradient flow in the (kappa, nu) square, its five fixed points, and "
     "runs of PGD on it.",
 )

@@ -172,13 +172,8 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "scaling",
-    title="Training at any dimension",
-    about=__doc__,
-    options=Options,
-    run=run,
-    claims=claims,
-    says=says,
-    draws="Steps to align, the share of runs that do (95% intervals), and the largest stable step "
+    __name__,
+    "Training at any dimension",
+    "Steps to align, the share of runs that do (95% intervals), and the largest stable step "
     "size, measured and predicted, against d.",
 )

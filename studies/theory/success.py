@@ -79,11 +79,7 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "success",
-    title="Where training succeeds",
-    about=__doc__,
-    options=Options,
-    run=run,
-    says=says,
-    draws="The share of PGD runs that reach a global minimum, over lambda and its decay.",
+    __name__,
+    "Where training succeeds",
+    "The share of PGD runs that reach a global minimum, over lambda and its decay.",
 )

@@ -133,11 +133,7 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "sweep",
-    title="A sweep over lambda and step size",
-    about=__doc__,
-    options=Options,
-    run=run,
-    says=says,
-    draws="The share of PGD runs that align, over lambda and step size.",
+    __name__,
+    "A sweep over lambda and step size",
+    "The share of PGD runs that align, over lambda and step size.",
 )

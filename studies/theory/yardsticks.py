@@ -9,8 +9,10 @@ import pandas as pd
 
 from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
+Options = SlrOptions  # nothing of its own
 
-def run(options: SlrOptions) -> Result:
+
+def run(options: Options) -> Result:
     import math
 
     from slr import yardsticks as y
@@ -101,13 +103,8 @@ def says(tables: Tables) -> Said:
 
 
 STUDY = slr_study(
-    "yardsticks",
-    title="How good can one be?",
-    about=__doc__,
-    options=SlrOptions,
-    run=run,
-    claims=claims,
-    says=says,
-    draws="Excess risk of the zero predictor, the best linear one, the erf oracle at its best "
+    __name__,
+    "How good can one be?",
+    "Excess risk of the zero predictor, the best linear one, the erf oracle at its best "
     "lambda, and Bayes, against the dimension d and the length L.",
 )
