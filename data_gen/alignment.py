@@ -56,10 +56,10 @@ def align_spans(
         )
     positions = []
     for row, (text, (start, end)) in enumerate(zip(texts, spans, strict=True)):
-        found = encoding.encodings[row]  # plain ids and offsets, whatever return_tensors says
-        tokens = tuple(i for i, (a, b) in enumerate(found.offsets) if a < end and b > start)
+        plain = encoding.encodings[row]  # plain ids and offsets, whatever return_tensors says
+        tokens = tuple(i for i, (a, b) in enumerate(plain.offsets) if a < end and b > start)
         _check_spelling(
-            tokenizer, text, (start, end), [(found.ids[i], found.offsets[i]) for i in tokens]
+            tokenizer, text, (start, end), [(plain.ids[i], plain.offsets[i]) for i in tokens]
         )
         positions.append(tokens)
     return Alignment(encoding, positions)

@@ -131,12 +131,12 @@ def _span(row: dict[str, Any], text: str, name: str, number: int) -> tuple[int, 
             )
         return start, end
     word = str(_get(row, "word", name, number))
-    found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
-    if len(found) != 1:
-        many = "is not in" if not found else f"is {len(found)} times in"
-        hint = "" if not found else "; give start and end instead"
+    places = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
+    if len(places) != 1:
+        many = "is not in" if not places else f"is {len(places)} times in"
+        hint = "" if not places else "; give start and end instead"
         raise DatasetError(f"{name}, sentence {number}: the word {word!r} {many} {text!r}{hint}")
-    return found[0]
+    return places[0]
 
 
 def _splits(rows: list[dict[str, Any]], sentences: list[dict[str, Any]], name: str) -> list[str]:

@@ -93,13 +93,13 @@ def _check_balance(reader: SpecReader, splits: dict[str, Split], labels: tuple[s
     for split in splits.values():
         counts = split.label_counts(len(labels))
         if len(set(counts)) != 1:
-            found = ", ".join(
+            counted = ", ".join(
                 f"{count} {label}" for label, count in zip(labels, counts, strict=True)
             )
             words = ", ".join(dict.fromkeys(_informative_words(split)))
             raise reader.fail(
                 f"splits.{split.name}",
-                f"is not balanced: {found}; as many informative words per label, please: {words}",
+                f"is not balanced: {counted}; as many informative words per label, please: {words}",
             )
 
 

@@ -73,7 +73,7 @@ def word_vectors(
 
 def read_vectors(path: Path, words: Collection[str]) -> dict[str, np.ndarray]:
     """The vectors of these words from a text file of lines "word x1 x2 ..." (GloVe's format)."""
-    found: dict[str, np.ndarray] = {}
+    vectors: dict[str, np.ndarray] = {}
     wanted = set(words)
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -81,16 +81,16 @@ def read_vectors(path: Path, words: Collection[str]) -> dict[str, np.ndarray]:
             if word not in wanted:
                 continue
             try:
-                found[word] = np.array(numbers, dtype=float)
+                vectors[word] = np.array(numbers, dtype=float)
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: not a word and numbers") from error
-            if not numbers or not np.isfinite(found[word]).all():
+            if not numbers or not np.isfinite(vectors[word]).all():
                 raise ValueError(f"{path}, line {number}: not a word and finite numbers")
-            if len(found[word]) != len(next(iter(found.values()))):
+            if len(vectors[word]) != len(next(iter(vectors.values()))):
                 raise ValueError(f"{path}, line {number}: not as many numbers as before")
-    if not found:
+    if not vectors:
         raise ValueError(f"{path} holds none of the dataset's words in lines 'word x1 x2 ...'")
-    return found
+    return vectors
 
 
 def set_vectors(model: Any, vectors: torch.Tensor) -> None:

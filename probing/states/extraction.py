@@ -183,8 +183,8 @@ def _run_batch(
     # Each pooled position is a weighted sum over tokens: one small product per layer gives all.
     chosen = {
         "cls": torch.arange(padded.mask.shape[1]) == summary[:, None],
-        "informative": tokens.site("informative"),
-        "mean": tokens.site("all words"),
+        "informative": padded.of(tokens.informative),
+        "mean": padded.of(~tokens.special),
     }
     pooled = [name for name in positions if name in chosen]
     results: dict[str, Tensor] = {}

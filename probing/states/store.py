@@ -88,10 +88,10 @@ class FolderStore:
 
     def _is_whole(self, name: str) -> bool:
         try:
-            found = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
+            array = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError):
             return False
-        return found.shape == self.shapes[name] and found.dtype == np.float32
+        return array.shape == self.shapes[name] and array.dtype == np.float32
 
     def put(self, name: str, rows: IntArray, values: FloatArray) -> None:
         runs = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows) != 1) + 1)
