@@ -31,8 +31,8 @@ def make(study: Study, options: Options) -> Path:
             write(result, partial)
         if result.scratch:
             shutil.rmtree(result.scratch, ignore_errors=True)
-        said = as_text(study.says(Tables(folder)))
-        print("\n".join([study.title, said, result.remark, f"written to {folder}"]), flush=True)
+        lines = [study.title, as_text(study.says(Tables(folder))), result.remark]
+        print("\n".join([*filter(None, lines), f"written to {folder}"]), flush=True)
     return folder
 
 

@@ -60,7 +60,7 @@ def make_bridge(options: Options) -> None:
 
 
 def make_controls(options: Options) -> None:
-    """Of the first of the models that figure1 makes."""
+    """Controls of the first of the models that figure1 makes."""
     (model,) = transformer.tiny_models(options.results / "models", 1).values()
     folder = str(ensure(transformer.STUDY, model))
     wanted = controls.Options(model=folder, output=options.results / "controls")

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -66,6 +68,18 @@ class Claim:
     interval: str = ""
     passed: bool
     command: str = ""  # that makes the results: filled in from the study
+
+    @classmethod
+    def at_least(cls, claim: str, values: Any, least: float, **rest: str) -> Claim:
+        """A claim on the lowest of some values (or one), of which the mean is shown."""
+        shown = {"required": f"at least {least:g}", "measured": f"{np.mean(values):.3f}"}
+        return cls(claim=claim, passed=bool(np.min(values) >= least), **shown | rest)
+
+    @classmethod
+    def at_most(cls, claim: str, values: Any, most: float, **rest: str) -> Claim:
+        """A claim on the highest of some values (or one), of which the mean is shown."""
+        shown = {"required": f"at most {most:g}", "measured": f"{np.mean(values):.3f}"}
+        return cls(claim=claim, passed=bool(np.max(values) <= most), **shown | rest)
 
 
 class Tables:
@@ -140,9 +154,19 @@ def slr_study(module: str, title: str, draws: str) -> Study:
 
 
 @contextmanager
-def progress_bar(label: str, total: int, unit: str = "step") -> Iterator[Callable[[int], Any]]:
-    """A tqdm bar as the callback that our functions take; silent where nobody watches."""
-    from tqdm import tqdm
-
-    with tqdm(total=total, desc=label, unit_scale=True, unit=unit, disable=None) as bar:
+def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
+    """A tqdm bar as the callback of slr, told how many steps were done; silent unless watched."""
+    with tqdm(total=total, desc=label, unit_scale=True, unit="step", disable=None) as bar:
         yield bar.update
+
+
+@contextmanager
+def counter(label: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A tqdm bar as the callback of probing, told (done, of)."""
+    with tqdm(desc=label, unit=unit, disable=None) as bar:
+
+        def count(done: int, of: int) -> None:
+            bar.total = of
+            bar.update(done - bar.n)
+
+        yield count

@@ -3,6 +3,7 @@
 import html
 import os
 import platform
+import re
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ PACKAGES = (
 def environment(results: Path) -> str:
 
     facts = pd.DataFrame({"": machine()}).rename_axis("machine")
+    known = {each.name: each.version for each in metadata.distributions()}
     versions = "".join(
-        f"<li><code>{name} {html.escape(version)}</code></li>"
-        for name, version in package_versions().items()
+        f"<li><code>{name} {html.escape(known.get(name, 'not installed'))}</code></li>"
+        for name in PACKAGES
     )
     rows = [stage_row(results, folder) for folder in stage_folders(results)]
     stages = pd.DataFrame(rows, columns=["stage", "seed", "other settings", "code"])
@@ -42,29 +44,15 @@ def environment(results: Path) -> str:
 
 def machine() -> dict[str, str]:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.*)", info.read_text()) if info.is_file() else []
+    processor = names[0] if names else platform.processor() or "unknown processor"
     return {
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "System": f"{platform.system()} {platform.release()}, {platform.machine()}",
-        "Processor": f"{processor()}, {os.cpu_count()} cores",
+        "Processor": f"{processor}, {os.cpu_count()} cores",
         "Memory": f"{pages / 2**30:.1f} GiB",
     }
-
-
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown processor"
-
-
-def package_versions() -> dict[str, str]:
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions
 
 
 def stage_folders(results: Path) -> list[Path]:

@@ -255,53 +255,43 @@ def beside(table: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def at_least(values: pd.Series, claim: str, least: float, paper: str = "") -> Claim:
-    return _over_seeds(values, claim, f"at least {least:g}", values.min() >= least, paper)
-
-
-def at_most(values: pd.Series, claim: str, most: float) -> Claim:
-    return _over_seeds(values, claim, f"at most {most:g}", values.max() <= most)
-
-
-def _over_seeds(
-    values: pd.Series, claim: str, required: str, passed: bool, paper: str = ""
-) -> Claim:
-    return Claim(
-        claim=claim,
-        paper=paper,
-        required=required,
-        measured=f"{values.mean():.3f}",
-        interval=f"[{values.min():.3f}, {values.max():.3f}] over {len(values)} seeds",
-        passed=bool(passed),
-    )
+def over_seeds(values: pd.Series) -> str:
+    return f"[{values.min():.3f}, {values.max():.3f}] over {len(values)} seeds"
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
+    def at_least(claim: str, values: pd.Series, least: float, paper: str = "") -> Claim:
+        return Claim.at_least(claim, values, least, interval=over_seeds(values), paper=paper)
+
+    def at_most(claim: str, values: pd.Series, most: float) -> Claim:
+        return Claim.at_most(claim, values, most, interval=over_seeds(values))
+
     directions = tables["directions"].query("model == 'tiny' and trained")
     for name, least, k in (("kappa", 0.7, "k"), ("nu", 0.85, "v")):
         null = directions[f"{name}_null_95"].mean()
         text = f"cosine of {k} in the weights and {k}_hat (random: {null:.2f})"
-        yield at_least(directions[name], text, least, paper=f"training finds {k}*")
+        yield at_least(text, directions[name], least, f"training finds {k}*")
     ideal = tables["idealised"].query("split == 'test'")
     ideal = ideal.query("gate == 'one-sided' and source == 'fitted'")
     text = "accuracy of the paper's predictor (one-sided) on real states"
-    yield at_least(ideal["accuracy"], text, 0.99)
-    yield at_least(ideal["attention_mass"], "... its attention on the informative word", 0.95)
+    yield at_least(text, ideal["accuracy"], 0.99)
+    yield at_least("... its attention on the informative word", ideal["attention_mass"], 0.95)
     effects = first_layer_effects(tables["causal"])
+
+    def effect(test: str, edit: str, site: str, column: str) -> pd.Series:
+        return effects.get_group((test, edit, site))[column]
+
     for edit in ("mean difference", "LEACE"):
-        erased, elsewhere = (
-            effects.get_group(("erase value", edit, site))["accuracy"]
-            for site in ("informative", "distractor")
-        )
-        yield at_most(erased, f"accuracy, value erased ({edit})", 0.6)
-        yield at_least(elsewhere, f"... the same at the distractor ({edit})", 0.98)
-    random = effects.get_group(("erase value", "random", "informative"))["accuracy"]
-    yield at_least(random, "... a random direction instead", 0.98)
-    turned, nothing = (
-        effects.get_group(("reflect", edit, "informative"))["flips"] for edit in ("v_hat", "random")
-    )
-    yield at_least(turned, "predictions turned by reflection along v_hat", 0.95)
-    yield at_most(nothing, "... along a random direction", 0.05)
+        erased = effect("erase value", edit, "informative", "accuracy")
+        elsewhere = effect("erase value", edit, "distractor", "accuracy")
+        yield at_most(f"accuracy, value erased ({edit})", erased, 0.6)
+        yield at_least(f"... the same at the distractor ({edit})", elsewhere, 0.98)
+    random = effect("erase value", "random", "informative", "accuracy")
+    yield at_least("... a random direction instead", random, 0.98)
+    turned = effect("reflect", "v_hat", "informative", "flips")
+    yield at_least("predictions turned by reflection along v_hat", turned, 0.95)
+    nothing = effect("reflect", "random", "informative", "flips")
+    yield at_most("... along a random direction", nothing, 0.05)
     for model, row in tables["order"].groupby("model")[["v", "k"]].median().iterrows():
         yield Claim(
             claim=f"{model}: share of training after which v, and k, stay aligned",

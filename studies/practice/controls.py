@@ -17,7 +17,7 @@ import pandas as pd
 
 from studies.practice.subject import Subject, model_name
 from studies.rendering import number
-from studies.study import Claim, Result, Said, Tables, study
+from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
 Probe = Literal["value", "cls", "location"]
@@ -65,26 +65,19 @@ def run(options: Options) -> Result:
 def controlled(
     options: Options, name: str, model: Any, tokenizer: Any, dataset: Any
 ) -> pd.DataFrame:
-    from tqdm import tqdm
-
     from probing.probes.controls import Effort, control_table
     from probing.probes.splits import read_splits
 
-    with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
+    with counter(f"{name}: reading", "split") as progress:
         states = read_splits(
             model,
             tokenizer,
             dataset,
             probes=options.probes,
             max_token_sentences=TOKEN_SENTENCES,
-            progress=lambda *_: bar.update(),
+            progress=progress,
         )
-    with tqdm(desc=f"{name}: controls", unit="layer", disable=None) as bar:
-
-        def progress(done: int, of: int) -> None:
-            bar.total = of
-            bar.update()
-
+    with counter(f"{name}: controls", "layer") as progress:
         table = control_table(
             states,
             probes=options.probes,

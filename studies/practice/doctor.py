@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from studies.practice.subject import Subject
+from studies.study import counter
 
 if TYPE_CHECKING:
     from probing.doctor.checks import Finding
@@ -23,15 +24,14 @@ def main(options: Options) -> None:
     options.check_seed()
 
     from data_gen import read_data
-    from probing.doctor.checks import DOCTOR, examine
+    from probing.doctor.checks import examine
     from probing.doctor.subject import Patient
     from probing.models.pretrained import load_model
-    from studies.study import progress_bar
 
     model, tokenizer = load_model(options.model)
     patient = Patient(model, tokenizer, read_data(options.data), seed=options.seed)
-    with progress_bar("examining", len(DOCTOR), "check") as progress:
-        findings = examine(patient, progress=lambda *_: progress(1))
+    with counter("examining", "check") as progress:
+        findings = examine(patient, progress=progress)
     print(report(findings))
     passed = sum(finding.passed for finding in findings)
     print(f"{passed} of {len(findings)} checks passed: {options.model}, {options.data}")

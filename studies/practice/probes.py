@@ -16,7 +16,7 @@ import pandas as pd
 
 from studies.practice.subject import Subject, model_name
 from studies.rendering import interval
-from studies.study import Claim, Result, Said, Tables, study
+from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
 N_SHUFFLES = 3
@@ -103,34 +103,20 @@ def probed(
     options: Options, model: Any, tokenizer: Any, dataset: Any, *, name: str = "trained"
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """The table of one model, for the trained one with shuffled labels below and a plane beside."""
-    from tqdm import tqdm
-
     from probing.probes.by_layer import PAPER_C, chosen_layers, probe_states, token_plane
     from probing.probes.splits import read_splits
 
     paper = options.protocol == "paper"
     probes = ("cls",) if paper else options.position
-    with tqdm(desc=f"{name}: reading", total=len(dataset), unit="split", disable=None) as bar:
-        few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
-        states = read_splits(
-            model, tokenizer, dataset, probes=probes, progress=lambda *_: bar.update(), **few
-        )
+    few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
+    with counter(f"{name}: reading", "split") as progress:
+        states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **few)
 
     def table_of(probes: Any, **settings: Any) -> pd.DataFrame:
-        with tqdm(desc=f"{name}: probing", unit="fit", disable=None) as bar:
-
-            def progress(done: int, of: int) -> None:
-                bar.total = of
-                bar.update()
-
-            return probe_states(
-                states,
-                probes=probes,
-                layers=options.layers or None,
-                jobs=options.jobs,
-                progress=progress,
-                **{"seed": options.seed} | settings,
-            )
+        settings = {"seed": options.seed, "jobs": options.jobs} | settings
+        with counter(f"{name}: probing", "fit") as progress:
+            layers = options.layers or None
+            return probe_states(states, probes=probes, layers=layers, progress=progress, **settings)
 
     table = table_of(probes, C=PAPER_C if paper else None, standardize=not paper)
     table = table.assign(control="none")
@@ -164,13 +150,11 @@ def true_labels(table: pd.DataFrame) -> pd.DataFrame:
 def claims(tables: Tables) -> Iterator[Claim]:
     rows = true_labels(tables["probes"])
     rows = rows[(rows["probe"] == "value") & (rows["layer"] > 0)]
-    least = rows.groupby("split")["accuracy"].mean()
-    yield Claim(
-        claim="MiniLM value probe, lowest of all splits (mean over layers)",
+    yield Claim.at_least(
+        "MiniLM value probe, lowest of all splits (mean over layers)",
+        rows.groupby("split")["accuracy"].mean().min(),
+        0.99,
         paper="the value is read by a linear direction v*",
-        required="at least 0.99",
-        measured=f"{least.min():.3f}",
-        passed=bool(least.min() >= 0.99),
     )
 
 

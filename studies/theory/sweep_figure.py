@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from pandas.api.types import is_numeric_dtype
 
 from slr.dynamics.scaling import predicted_stability_limit
 from slr.dynamics.trajectory import ALIGNMENT
@@ -47,13 +48,14 @@ def plot_sweep(table: Any, grid: Grid) -> Figure:
             image = ax.pcolormesh(
                 *edges, share.sort_index(axis=0).sort_index(axis=1), cmap="cividis", vmin=0, vmax=1
             )
-            limit = _draw_stability_limit(ax, x, y, grid)
+            unstable = rows.pivot_table(index=y, columns=x, values="share_diverged")
+            limit = _draw_stability_limit(ax, x, y, grid) or _draw_instability(ax, unstable)
             if third:
                 ax.set_title(f"{LABELS.get(third, third)} = {_text(value)}")
         figure.colorbar(image, ax=axes, label=SHARE)
         caption = _caption(table, grid, {x, y, third}, 20 + 50 * len(values))
         if limit:
-            caption += "\ndashed: largest stable step size at the aligned point, off the manifold"
+            caption += f"\ndashed: {limit}"
         figure.suptitle(caption, fontsize=8)
         return figure
 
@@ -107,18 +109,28 @@ def _grows(values: FloatArray) -> bool:
     return bool(np.ptp(ratios) / ratios.mean() < np.ptp(gaps) / gaps.mean())
 
 
-def _draw_stability_limit(ax: Axes, x: str, y: str, grid: Grid) -> bool:
+def _draw_instability(ax: Axes, unstable: Any) -> str:
+    """Where half of the runs are still unstable at the end, on axes of numbers."""
+    crossed = (unstable > 0.5).to_numpy()
+    axes = (unstable.columns, unstable.index)
+    if crossed.all() or not crossed.any() or not all(map(is_numeric_dtype, axes)):
+        return ""
+    ax.contour(*axes, unstable, levels=[0.5], colors="white", linestyles="--", linewidths=1)
+    return "beyond it most runs are still unstable at the end"
+
+
+def _draw_stability_limit(ax: Axes, x: str, y: str, grid: Grid) -> str:
     """The largest stable step size at the aligned point, where it is a curve in this panel."""
     fixed = [grid.axes[name] for name in ("d", "L", "gamma")]
     is_curve = (x, y) == ("lam", "step_size") and min(grid.axes["lam"]) > 0
     if not is_curve or max(map(len, fixed)) > 1 or grid.axes["lam_decay"] != (0.0,):
-        return False
+        return ""
     task = Task(*(values[0] for values in fixed))
     lam = np.geomspace(min(grid.axes["lam"]), max(grid.axes["lam"]), 200)
     limits = ax.get_xlim(), ax.get_ylim()
     ax.plot(lam, [predicted_stability_limit(task, z) for z in lam], "--", color="white", lw=1.2)
     ax.set(xlim=limits[0], ylim=limits[1])
-    return True
+    return "largest stable step size at the aligned point, off the manifold"
 
 
 def _caption(table: Any, grid: Grid, shown: set[str | None], width: int) -> str:
