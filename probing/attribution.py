@@ -103,7 +103,9 @@ def swap_flips(
 
 
 def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """What to swap in: for an informative word those of other labels, for others their like."""
+    """The words to swap in: for an informative word those of the other labels, for a distractor
+    all other distractors.
+    """
     labels: dict[str, int] = {}
     distractors: set[str] = set()
     for row in split:
