@@ -1,4 +1,4 @@
-"""Which words does the prediction depend on? Asked of the model from outside, in three ways.
+"""Which words does the prediction depend on? The model is asked from outside, in three ways.
 
 Occlusion hides one word at a time; a swap replaces a word by one of the opposite sentiment;
 gradient x input asks for the slope. Unlike attention these say what the output depends on.
@@ -76,7 +76,7 @@ def swap_flips(
     opposites: dict[str, list[str]],
     rng: np.random.Generator,
 ) -> Swaps:
-    """``opposites`` maps each word to the words of the opposite sentiment it may be replaced by."""
+    """How often a swapped word changes the prediction; ``opposites`` are the words to swap in."""
     before = logit_differences(model, tokenizer, [row["text"] for row in rows]) > 0
 
     def flips(places: list[tuple[int, int]]) -> float:
@@ -103,7 +103,9 @@ def swap_flips(
 
 
 def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """For an informative word those of the other labels; for a distractor all other distractors."""
+    """The words to swap in: for an informative word those of the other labels, for a distractor
+    all other distractors.
+    """
     labels: dict[str, int] = {}
     distractors: set[str] = set()
     for row in split:
@@ -132,7 +134,7 @@ def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> di
 
 def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
     """Per sentence: |gradient x input| at the informative word's tokens, as a share."""
-    shares = []
+    shares: list[float] = []
     embeddings = model.get_input_embeddings()
     was_training = model.training
     model.eval()
@@ -147,7 +149,7 @@ def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) 
             (gradient,) = torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), states)
             effect = (gradient * states).sum(-1).abs().detach()
             total = (effect * tokens.site("all words")).sum(1).clamp_min(1e-12)
-            shares.append(((effect * tokens.site("informative")).sum(1) / total).numpy())
+            shares += ((effect * tokens.site("informative")).sum(1) / total).tolist()
     finally:
         model.train(was_training)
-    return np.concatenate(shares)
+    return np.array(shares)

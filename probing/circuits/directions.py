@@ -92,7 +92,7 @@ def head_overlaps(head: Head, directions: StateDirections) -> Overlaps:
 
 
 def overlap_columns(overlaps: Overlaps) -> dict[str, float]:
-    """The five, and the distance to the theory's invariant manifold, as columns of a table."""
+    """The five overlaps, and the distance to the invariant manifold, as columns of a table."""
     return overlaps._asdict() | {"distance_to_manifold": float(distance_to_manifold(overlaps))}
 
 

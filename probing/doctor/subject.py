@@ -36,7 +36,7 @@ class Patient:
     untrained: Callable[[Any, int], Any] = untrained_like
 
     def sentences(self, per_split: int = SENTENCES_PER_SPLIT) -> list[dict[str, Any]]:
-        """A few of every split, so that they differ in length."""
+        """A few sentences of every split, so that they differ in length."""
         return [
             {**split[int(i)], "split": name}
             for name, split in self.dataset.items()
@@ -49,7 +49,7 @@ class Patient:
         return {name: [row[name] for row in rows] for name in ("text", "span")}
 
     def run(self, model: Any = None, tokenizer: Any = None, **options: Any) -> States:
-        """Their states, of this model and tokenizer unless others are given."""
+        """The states of those sentences, of this model and tokenizer unless others are given."""
         options = {"rows": self.columns(), "positions": ("tokens",)} | options
         return self.extract(model or self.model, tokenizer or self.tokenizer, **options)
 

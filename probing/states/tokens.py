@@ -1,7 +1,7 @@
 """Tokens of sentences, and the states that a model gives them.
 
-Both are ragged: the tokens of all sentences stand one behind the other, and sentence i owns rows
-offsets[i]:offsets[i + 1]. A model wants them padded: ``Padded`` is the turn there and back.
+Both are ragged: the tokens of all sentences follow one another, and sentence i owns rows
+offsets[i]:offsets[i + 1]. A model wants them padded: ``Padded`` turns them there and back.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Tokens:
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
 
     def rows(self, sentences: IntArray) -> IntArray:
-        """The rows of the tokens of some sentences, one sentence behind the other."""
+        """The rows of the tokens of some sentences, sentence by sentence."""
         lengths = self.lengths[sentences]
         shift = self.offsets[sentences] - np.cumsum(lengths) + lengths
         return np.arange(lengths.sum()) + np.repeat(shift, lengths)
@@ -114,7 +114,7 @@ class Tokens:
             yield sentences, self.offsets[sentences][:, None] + np.arange(length)
 
     def padded(self) -> Padded:
-        """The inputs of a model, on the right of which short sentences are padded."""
+        """The inputs of a model; short sentences are padded on the right."""
         import torch
 
         lengths = torch.from_numpy(self.lengths)
@@ -150,7 +150,7 @@ class Padded:
         return full
 
     def ragged(self, padded: Tensor) -> Tensor:
-        """And back: one row per token."""
+        """A padded tensor turned back into one row per token."""
         return padded[self.mask.to(padded.device)]
 
 
@@ -239,7 +239,7 @@ def _in_distractors(spans: IntArray, words: Sequence[str], roles: Sequence[str])
 
 
 def _pad_id(tokenizer: Any) -> int:
-    """Any token will do, as no other sees it; a model may have its reasons to expect the usual."""
+    """The token to pad with: none sees it, so any would do, but a model may expect the usual."""
     for token in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if token is not None:
             return int(token)
