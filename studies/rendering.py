@@ -60,15 +60,18 @@ def markdown_table(table: pd.DataFrame) -> str:
     )
 
 
-def html_table(table: pd.DataFrame, label: str) -> str:
-    """The same, in a box of its own that scrolls; on a phone each row is shown as lines."""
+def html_table(table: pd.DataFrame, label: str, *, aligned: bool = True) -> str:
+    """The same, in a box of its own that scrolls; on a phone each row is shown as lines.
+
+    Where numbers are ``aligned``, cells that begin with one stand on the right.
+    """
     head, *rows = cells_of(table)
     names = table.index.nlevels
 
     def cell(i: int, text: str) -> str:
         if i < names:
             return f'<th scope="row">{html.escape(text)}</th>'
-        kind = ' class="number"' if re.match(r"[-+\d]", text) else ""
+        kind = ' class="measure"' if aligned and re.match(r"[-+]?\d", text) else ""
         return f'<td{kind} data-label="{html.escape(head[i])}">{html.escape(text)}</td>'
 
     names_row = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)

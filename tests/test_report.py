@@ -138,7 +138,7 @@ def test_studies_have_title_caption_and_command_and_missing_ones_their_command(p
 
 def test_a_study_says_the_same_on_every_page(page: str) -> None:
     assert "<p>Fixed points of the flow on the invariant manifold:</p>" in page
-    assert '<th scope="row">minimum</th><td class="number" data-label="kappa">1.0</td>' in page
+    assert '<th scope="row">minimum</th><td class="measure" data-label="kappa">1.0</td>' in page
 
 
 def test_every_study_has_a_caption_for_each_figure() -> None:

@@ -7,14 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from slr.sweep import cell_grid
 from studies.catalogue import STUDIES, THEORY
 from studies.command_line import fail
 from studies.making import make
 from studies.study import Options, Study, Tables
 from studies.theory import group, paper, portrait, success, sweep
+from studies.theory.sweep_figure import plot_sweep
 
 ROOT = Path(__file__).parent.parent
 SCHEDULE, MANIFOLD, SGD = paper.STUDIES[:3]
@@ -180,6 +183,10 @@ def test_the_success_map_is_a_sweep_and_its_figure_shows_the_shares(smoke: Path)
     )
     assert len(table) == 6 * 6
     assert table["share_aligned"].between(0, 1).all()
-    (mesh,) = success.plot_success(table).axes[0].collections[:1]
+    axes = {
+        "lam": table["lam"].unique().tolist(),
+        "lam_decay": table["lam_decay"].unique().tolist(),
+    }
+    (mesh,) = plot_sweep(table, cell_grid(axes)).axes[0].collections[:1]
     wide = table.pivot_table(index="lam_decay", columns="lam", values="share_aligned")
-    assert (mesh.get_array().ravel() == wide.to_numpy().ravel()).all()  # type: ignore[union-attr]
+    assert (np.ravel(mesh.get_array()) == wide.to_numpy().ravel()).all()  # type: ignore[arg-type]

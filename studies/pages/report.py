@@ -142,7 +142,8 @@ def claims_section(results: Path) -> str:
     claims = kept_claims(results)
     if not claims:
         return missing("The table of claims", "python scripts/reproduce.py")
-    table = html_table(as_table(claims), "Claims")  # verdicts are coloured, but said in words too
+    table = html_table(as_table(claims), "Claims", aligned=False)
+    # Verdicts are coloured, but said in words too.
     table = re.sub(r'<th scope="row">(. (pass|miss))', r'<th scope="row" class="\2">\1', table)
     return f"<p>{summary(claims)}.</p>\n{table}"
 

@@ -1,7 +1,6 @@
 """Where training succeeds: a sweep over lambda and its decay, from the sphere."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from studies.study import Result, Said, Tables, slr_study
 from studies.theory.sweep import SweepOptions, compute, rows_folder
@@ -29,16 +28,12 @@ def run(options: Options) -> Result:
     table = compute(grid, options, "success").table
     figure = plot_sweep(table, grid)
     schedule = EXPERIMENTS["pgd-schedule"]
-    mark = f"paper's schedule\n({schedule.n_steps:,} steps)"
-    style: dict[str, Any] = {
-        "color": "white",
-        "ha": "center",
-        "fontsize": 7,
-        "textcoords": "offset points",
-    }
     place = (schedule.lam, schedule.lam_decay)
     figure.axes[0].plot(*place, "*", color="white", mec="black", ms=11)
-    figure.axes[0].annotate(mark, place, xytext=(0, -20), textcoords="offset points", **style)
+    figure.axes[0].annotate(
+        f"paper's schedule\n({schedule.n_steps:,} steps)", place, xytext=(0, -20), fontsize=7,
+        textcoords="offset points", color="white", ha="center",
+    )  # fmt: skip
     folder = rows_folder(options, "success")
     return Result({"success": table}, {"success": figure}, scratch=folder)
 
