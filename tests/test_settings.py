@@ -82,6 +82,16 @@ def test_a_model_is_known_by_its_content_and_not_by_its_place(tmp_path: Path) ->
     assert model_key("minilm") == "minilm"
 
 
+def test_a_model_of_the_hub_is_known_by_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = []
+    for commit in ("first", "second"):
+        monkeypatch.setattr(
+            "probing.models.pretrained.revision_of", lambda _, commit=commit: commit
+        )
+        keys.append(model_key("bert-base-uncased"))
+    assert keys == [f"bert-base-uncased, revision {commit}" for commit in ("first", "second")]
+
+
 def test_data_are_known_by_their_content(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("text,label\n")

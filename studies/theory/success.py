@@ -31,7 +31,7 @@ def run(options: Options) -> Result:
     place = (schedule.lam, schedule.lam_decay)
     figure.axes[0].plot(*place, "*", color="white", mec="black", ms=11)
     figure.axes[0].annotate(
-        f"paper's schedule\n({schedule.n_steps:,} steps)", place, xytext=(0, -20), fontsize=7,
+        f"paper's schedule\n({schedule.n_steps:,} steps)", place, xytext=(0, 9), fontsize=7,
         textcoords="offset points", color="white", ha="center",
     )  # fmt: skip
     folder = rows_folder(options, "success")
