@@ -48,15 +48,6 @@ class Options(StudyOptions):
     """Leave out MiniLM."""
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A model that is looked into: one of ours, from its folder, or MiniLM."""
-
-    kind: str  # tiny, small or minilm
-    seed: int = 0
-    folder: Path | None = None
-
-
 def transformers(options: Options) -> list[transformer.Options]:
     folder = options.output.parent / "models"
     small = [
@@ -97,9 +88,8 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
     """Everything measured on Transformers: directions, idealised, learning and causal."""
     # Small ones side by side, each on one core; then MiniLM, whose matrices keep all of them busy.
     look = functools.partial(look_into, options.sentences)
-    ours = [Subject(each.preset, each.seed, each.output) for each in transformers(options)]
-    parts = in_parallel(look, ours, "looking into models")
-    parts += [look(Subject("minilm"))] if options.minilm else []
+    parts = in_parallel(look, transformers(options), "looking into models")
+    parts += [look(None)] if options.minilm else []
     names = {key for tables in parts for key in tables}
     return {
         key: pd.concat([tables[key] for tables in parts if key in tables], ignore_index=True)
@@ -107,22 +97,22 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
     }
 
 
-def look_into(sentences: int, subject: Subject) -> dict[str, pd.DataFrame]:
+def look_into(sentences: int, ours: transformer.Options | None) -> dict[str, pd.DataFrame]:
+    """The tables of one of our Transformers, from its folder, or of MiniLM."""
     from probing.models.pretrained import load_model
     from probing.models.training import one_torch_thread
 
-    with one_torch_thread() if subject.folder else nullcontext():
-        name = str(subject.folder or subject.kind)
-        model, tokenizer = load_model(name, classifier=subject.folder is not None)
-        tables = tables_of(model, tokenizer, sentences, subject)
-    of = {"model": subject.kind, "seed": subject.seed}
+    of = {"model": ours.preset if ours else "minilm", "seed": ours.seed if ours else 0}
+    with one_torch_thread() if ours else nullcontext():
+        name = str(ours.output) if ours else "minilm"
+        model, tokenizer = load_model(name, classifier=ours is not None)
+        tables = tables_of(model, tokenizer, sentences, ours)
     return {key: table.assign(**of) for key, table in tables.items()}
 
 
 def tables_of(
-    model: Any, tokenizer: Any, sentences: int, subject: Subject
+    model: Any, tokenizer: Any, sentences: int, ours: transformer.Options | None
 ) -> dict[str, pd.DataFrame]:
-
     from data_gen import build_dataset
     from probing.circuits.causal import Trial, causal_table
     from probing.circuits.directions import directions_table, mean_readout
@@ -135,14 +125,14 @@ def tables_of(
 
     # MiniLM has a thousand times the weights: a quarter of the sentences, some of its layers, and
     # the test split, which is enough to see where an edit comes too late.
-    few = subject.kind == "minilm"
+    few = ours is None
     dataset = build_dataset()
     n = sentences // 4 if few else sentences
     batches = {
         name: tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
         for name in ("train", *SPLITS)
     }
-    train, untrained = batches["train"], untrained_like(model, subject.seed)
+    train, untrained = batches["train"], untrained_like(model, ours.seed if ours else 0)
     readout = mean_readout(model, train) if few else None
     control = mean_readout(untrained, train) if few else None
     tables = {
@@ -160,12 +150,11 @@ def tables_of(
         causal_table(Trial(model, train, batches[split], readout), **less).assign(split=split)
         for split in (SPLITS[:1] if few else SPLITS)
     )
-    if subject.kind == "tiny":
-        assert subject.folder is not None
+    if ours and ours.preset == "tiny":
         runs = {name: read(model, batch) for name, batch in batches.items()}
         tests = {name: runs[name] for name in SPLITS}
         tables["idealised"] = idealised_table(runs["train"], tests)
-        curve = learning_curve(model, subject.folder / "snapshots", train, batches["test"])
+        curve = learning_curve(model, ours.output / "snapshots", train, batches["test"])
         curve["relative_error"] = curve["error"] / 0.5  # of guessing
         tables["learning"] = curve
     return tables
