@@ -78,9 +78,8 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
         if word not in command:
             fail(f"no study {word!r}; there are {', '.join(command)}")
         command, prog = command[word], f"{prog} {word}"
-    options = parse(command.options, command.about, arguments, prog)
     try:
-        command.main(options)
+        command.main(parse(command.options, command.about, arguments, prog))
     except (ValueError, OSError) as error:
         if os.environ.get("SLR_TRACEBACK"):
             raise
@@ -131,7 +130,8 @@ def parse(options: type[Options], about: str, arguments: Sequence[str], prog: st
     except SystemExit as stop:
         if not stop.code:  # --help
             raise
-        fail(_one_line(complaint.getvalue()) + " (--help shows the options)")
+        why = _one_line(complaint.getvalue()).removeprefix(f"Error parsing {options.__name__}: ")
+        fail(f"{why} (--help shows the options)")
 
 
 def _one_line(box: str) -> str:

@@ -31,8 +31,8 @@ class Options:
     """Folder for all results, one sub-folder per stage."""
     only: tuple[str, ...] = ()
     """Make only these stages."""
-    seeds: int = 5
-    """Training seeds of the small Transformers."""
+    seeds: int | None = None
+    """Training seeds of the small Transformers (default: 5, with --smoke 1)."""
     full: bool = False
     """All repetitions of the slr studies, where the default has fewer (takes much longer)."""
     smoke: bool = False
@@ -48,14 +48,14 @@ def make_dataset(options: Options) -> None:
 
 def make_figure1(options: Options) -> None:
     output = options.results / "figure1"
-    wanted = figure1.Options(output=output, seeds=options.seeds, smoke=options.smoke)
+    wanted = figure1.Options(output=output, seeds=options.seeds or 0, smoke=options.smoke)
     make_one(options, figure1.STUDY, wanted)
 
 
 def make_bridge(options: Options) -> None:
-    wanted = bridge.Options(output=options.results / "bridge", seeds=options.seeds)
+    wanted = bridge.Options(output=options.results / "bridge", seeds=options.seeds or 0)
     if options.smoke:
-        wanted = replace(wanted, seeds=1, sentences=96, minilm=False)
+        wanted = replace(wanted, sentences=96, minilm=False)
     make_one(options, bridge.STUDY, wanted)
 
 
@@ -127,8 +127,10 @@ def main(options: Options) -> None:
     unknown = [name for name in options.only if name not in STAGES]
     if unknown:
         raise ValueError(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
-    if options.seeds < 1:
-        raise ValueError(f"--seeds must be at least 1, not {options.seeds}")
+    if options.smoke and options.full:
+        raise ValueError("--smoke and --full exclude each other; leave one out")
+    if options.seeds is None:
+        options = replace(options, seeds=1 if options.smoke else 5)
     if options.smoke and options.results == Options.results:  # must not replace the whole
         options = replace(options, results=Path("results-smoke"))
     names = [name for name in STAGES if not options.only or name in options.only]

@@ -45,6 +45,10 @@ class SlrOptions(Options):
     smoke: bool = False
     """A quick pass with few runs and steps, to see that it works."""
 
+    def __post_init__(self) -> None:
+        if self.smoke and getattr(self, "full", False):
+            raise ValueError("--smoke and --full exclude each other; leave one out")
+
 
 @dataclass(frozen=True)
 class Result:

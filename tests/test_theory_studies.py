@@ -109,6 +109,7 @@ def run_slr(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (["yardsticks", "--d", "80"], "error: Unrecognized options: --d"),
         (["portrait", "--steps", "10"], "error: Unrecognized options: --steps"),
         (["portrait", "--runs", "x"], "error: "),
+        (["layer", "--smoke", "--full"], "error: --smoke and --full exclude each other"),
     ],
 )
 def test_an_option_that_a_study_would_ignore_is_an_error(
@@ -131,9 +132,9 @@ def test_help_lists_the_studies_and_each_shows_its_own_options(tmp_path: Path) -
 
 def test_all_of_them_take_the_options_they_know() -> None:
     for study in THEORY:
-        options: Options = group.options_for(study, output=Path("x"), full=True, smoke=True)
+        options: Options = group.options_for(study, output=Path("x"), full=True, seed=3)
         assert getattr(options, "full", True)
-        assert options.smoke  # type: ignore[attr-defined]
+        assert options.seed == 3  # type: ignore[attr-defined]
 
 
 def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

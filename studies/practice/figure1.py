@@ -30,13 +30,13 @@ class Options(StudyOptions):
     seeds: int = 5
     """Training seeds of the Transformer from scratch, 0, 1, ... (the controls use seed 0)."""
     smoke: bool = False
-    """One seed, and MiniLM on part of the data at two layers: to see that it works."""
+    """MiniLM on part of the data at two layers, without controls: to see that it works."""
 
 
 def transformers(options: Options) -> dict[str, transformer.Options]:
     """By series and seed: the models whose accuracy is drawn."""
     folder = options.output.parent / "models"
-    models = transformer.tiny_models(folder, 1 if options.smoke else options.seeds)
+    models = transformer.tiny_models(folder, options.seeds)
     for name, swap in (("tiny-corpus", False), ("tiny-swap", True)):
         models[name] = transformer.Options(embeddings="corpus", swap=swap, output=folder / name)
     return models

@@ -75,8 +75,11 @@ def check(options: Options) -> None:
         raise ValueError("--max-rows and --seed must be at least 0, --jobs at least 1")
     if not options.position:
         raise ValueError("--position needs at least one probe")
-    if options.protocol == "paper" and options.data != "sentiment":
-        raise ValueError("--protocol paper is about the data as released; leave --data out")
+    paper = options.protocol == "paper"
+    if paper and (options.data, options.position) != (Options.data, Options.position):
+        raise ValueError(
+            "--protocol paper has its own data and probe; leave out --data, --position"
+        )
 
 
 def check_words(data: str, dataset: Any) -> None:
