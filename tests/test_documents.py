@@ -89,3 +89,21 @@ def test_links_lead_somewhere() -> None:
     for path in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+HOP = re.compile(
+    r"^\d+\. `([\w/.]+\.(?:py|toml))`(?:, `([^`]+)`(?: and `([^`]+)`)?)?", re.MULTILINE
+)
+
+
+def test_every_hop_of_the_architecture_page_is_in_the_code() -> None:
+    hops = HOP.findall((ROOT / "docs" / "architecture.md").read_text())
+    assert len(hops) > 20
+    for file, *names in hops:
+        code = (ROOT / file).read_text()
+        for name in filter(None, names):
+            first, *rest = re.findall(r"[A-Za-z_]\w*", name)
+            assert re.search(rf"^\s*(?:def|class) {first}\b|^{first}\b.*=", code, re.MULTILINE), (
+                name
+            )
+            assert all(part in code for part in rest), name
