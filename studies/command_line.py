@@ -29,7 +29,7 @@ COMMANDS = {  # name: its module, and the script that is the same
     "doctor": ("studies.practice.doctor", "doctor.py"),
     "figure1": ("studies.practice.figure1", "figure1.py"),
     "bridge": ("studies.practice.bridge", "bridge.py"),
-    "slr": ("studies.theory.group", "run_slr.py"),
+    "slr": ("studies.slr_commands", "run_slr.py"),
     "reproduce": ("studies.reproduce", "reproduce.py"),
     "report": ("studies.pages.report", "report.py"),
     "results-page": ("studies.pages.results", "results_page.py"),

@@ -17,8 +17,8 @@ from studies.pages.claims import as_text, keep_claims, read_claims
 from studies.practice import bridge, controls, dataset, figure1, probes, transformer
 from studies.results import is_current
 from studies.settings import settings_of
+from studies.slr_commands import options_for
 from studies.study import Study
-from studies.theory.group import options_for
 from studies.workers import in_parallel
 
 LONG = ("layer", "noise-length", "scaling", "locations")  # begun first

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from slr.sweep import cell_grid
+from studies import slr_commands as group
 from studies.catalogue import STUDIES, THEORY
 from studies.command_line import fail
 from studies.making import make
 from studies.study import Options, Study, Tables
-from studies.theory import group, paper, portrait, success, sweep
+from studies.theory import paper, portrait, success, sweep
 from studies.theory.sweep_figure import plot_sweep
 
 ROOT = Path(__file__).parent.parent

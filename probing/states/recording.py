@@ -103,7 +103,7 @@ def edited(
         states = changed(tensor_of(output))
         return states if isinstance(output, Tensor) else (states, *output[1:])
 
-    # First in line: the library's own capture must see the edited states (PITFALLS).
+    # First in line: the library's own capture must see the edited states (docs/gotchas.md).
     if layer:
         handle = blocks[layer - 1].register_forward_hook(after, prepend=True)
     else:

@@ -191,6 +191,6 @@ def says(tables: Tables) -> Said:
 
 STUDY = study(
     __name__,
-    "Probes of MiniLM",
+    "Probes by layer",
     "python scripts/probe.py",
 )

@@ -81,7 +81,7 @@ def _study(
     return Study(
         name=name,
         title=title,
-        about=f"{title}. {what}",
+        about=f"{title}.\n\n{what}",
         options=Options,
         run=partial(run, name),
         says=says,
