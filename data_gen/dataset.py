@@ -34,20 +34,11 @@ def build_dataset(
     from datasets import Dataset, DatasetDict
 
     spec = as_spec(spec)
-    splits = chosen_splits(spec, extended=extended, max_rows=max_rows)
-    columns = {
-        split.name: dict(zip(Sentence._fields, zip(*split, strict=True), strict=True))
-        for split in splits
-    }
-    schema = features(spec.lexicon.labels)
-    return DatasetDict(
-        {
-            name: Dataset.from_dict(
-                {key: list(column) for key, column in table.items()}, features=schema, split=name
-            )
-            for name, table in columns.items()
-        }
-    )
+    schema, dataset = features(spec.lexicon.labels), DatasetDict()
+    for split in chosen_splits(spec, extended=extended, max_rows=max_rows):
+        columns = dict(zip(Sentence._fields, map(list, zip(*split, strict=True)), strict=True))
+        dataset[split.name] = Dataset.from_dict(columns, features=schema, split=split.name)
+    return dataset
 
 
 def stream_dataset(
@@ -98,15 +89,13 @@ def features(labels: Sequence[str]) -> Features:
     from datasets import ClassLabel, Features, List, Value
 
     return Features(
-        {
-            "text": Value("string"),
-            "label": ClassLabel(names=list(labels)),
-            "words": List(Value("string")),
-            "roles": List(Value("string")),
-            "location": Value("int32"),
-            "span": List(Value("int32"), length=2),
-            "pattern": Value("string"),
-        }
+        text=Value("string"),
+        label=ClassLabel(names=list(labels)),
+        words=List(Value("string")),
+        roles=List(Value("string")),
+        location=Value("int32"),
+        span=List(Value("int32"), length=2),
+        pattern=Value("string"),
     )
 
 
