@@ -46,11 +46,15 @@ def builtin_specs() -> list[str]:
     return sorted(path.stem for path in SPEC_FOLDER.glob("*.toml"))
 
 
-def read_spec(spec: str | Path) -> Spec:
+def read_spec(spec: str | Path | Spec) -> Spec:
     """Read a built-in spec by name ("sentiment") or any other by the path of its TOML file.
+
+    A Spec is returned as it is.
 
     >>> read_spec("sentiment").splits["train"][0].text
     """
+    if isinstance(spec, Spec):
+        return spec
     path = SPEC_FOLDER / f"{spec}.toml" if str(spec) in builtin_specs() else Path(spec)
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -80,7 +84,8 @@ def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> 
     about = {key: reader.string(key, table.get(key, "")) for key in ABOUT.split()}
     about["name"] = reader.string("name", table.get("name", Path(file).stem))
     lexicon = reader.lexicon(table["slots"], table["polarity"])
-    templates = reader.templates(table["patterns"], lexicon)
+    patterns = reader.table("patterns", table["patterns"])
+    templates = {name: reader.template(name, patterns[name], lexicon) for name in patterns}
     splits = reader.splits(table["splits"], templates, lexicon)
     _check_balance(reader, splits, lexicon.labels)
     _check_repeats(reader, splits)

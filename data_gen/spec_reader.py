@@ -12,6 +12,7 @@ from data_gen.splits import Split
 
 RESERVED = ("all", "tokenizer")  # "all" splits in load_dataset; a folder of generate_data.py
 MAX_SENTENCES = 2**62  # what a 64-bit index and the shuffled order of permutation.py can address
+Templates = Mapping[str, tuple[str, ...]]
 
 
 class SpecError(ValueError):
@@ -136,20 +137,15 @@ class SpecReader:
                     raise self.fail(where, what)
         return Slot(role, words)
 
-    def templates(self, table: Any, lexicon: Lexicon) -> dict[str, tuple[str, ...]]:
-        return {
-            name: self.template(f"patterns.{name}", template, lexicon)
-            for name, template in self.table("patterns", table).items()
-        }
-
-    def template(self, key: str, template: Any, lexicon: Lexicon) -> tuple[str, ...]:
+    def template(self, name: str, template: Any, lexicon: Lexicon) -> tuple[str, ...]:
         """The words and {SLOTS} of a template, with exactly one informative slot among them."""
+        key = f"patterns.{name}"
         (checked,) = self.strings(key, [self.string(key, template)])
         words, informative = tuple(checked.split()), []
         for word in words:
-            if name := slot_name(word):
-                self.known(key, "slot", name, lexicon.slots)
-                informative += [name] if lexicon.slots[name].role == INFORMATIVE else []
+            if slot := slot_name(word):
+                self.known(key, "slot", slot, lexicon.slots)
+                informative += [slot] if lexicon.slots[slot].role == INFORMATIVE else []
             elif re.search(r"[{}]", word):
                 alone = "a slot stands alone; put punctuation into the slot's words"
                 raise self.fail(key, f"{word!r}: {alone}")
@@ -158,17 +154,13 @@ class SpecReader:
             raise self.fail(key, f"needs exactly one informative slot, has {has}: {checked!r}")
         return words
 
-    def splits(
-        self, table: Any, templates: dict[str, tuple[str, ...]], lexicon: Lexicon
-    ) -> dict[str, Split]:
+    def splits(self, table: Any, templates: Templates, lexicon: Lexicon) -> dict[str, Split]:
         if "train" not in self.table("splits", table):
             names = ", ".join(table)
             raise self.fail("splits", f"there must be a split named train, not only {names}")
         return {name: self.split(name, entry, templates, lexicon) for name, entry in table.items()}
 
-    def split(
-        self, name: str, table: Any, templates: dict[str, tuple[str, ...]], lexicon: Lexicon
-    ) -> Split:
+    def split(self, name: str, table: Any, templates: Templates, lexicon: Lexicon) -> Split:
         key = f"splits.{name}"
         if not re.fullmatch(r"\w+", name):
             raise self.fail(key, "a split's name is made of letters, digits and _")
