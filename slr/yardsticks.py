@@ -8,7 +8,7 @@ exp(sum of its logits). (For Y their sum all risks are R^2 times as large, once 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax
 
 from slr.erf_risk import excess_risk
 from slr.overlaps import ALIGNED
-from slr.task import FloatArray, Task, Truth
+from slr.task import FloatArray, Task
 
 MAX_TOKENS = 2_000_000  # drawn at a time
 
@@ -135,12 +135,6 @@ def _log_symmetric(logits: FloatArray, degree: int) -> FloatArray:
     return sums
 
 
-def bayes_predict(task: Task, truth: Truth, X: FloatArray) -> FloatArray:
-    """E[Y|X], shape (n,) for X of shape (n, L, d)."""
-    p = bayes_weights(task, X @ truth.k_star, np.sum(X**2, axis=2))
-    return np.asarray(np.sum(p * (X @ truth.v_star), axis=1))
-
-
 def oracle_excess_risk(task: Task, lam: Any) -> Any:
     """Excess risk of the erf predictor at k = k*, v = v*.
 
@@ -161,12 +155,13 @@ def best_oracle_lam(task: Task) -> float:
     grid = np.linspace(low, high, 200)
     best = grid[np.argmin(oracle_excess_risk(task, np.exp(grid)))]
     width = grid[1] - grid[0]
-    minimum = minimize_scalar(
-        lambda x: float(oracle_excess_risk(task, math.exp(x))),
-        bounds=(best - width, best + width),
-        method="bounded",
-    )
-    return math.exp(minimum.x)
+    return math.exp(refined(lambda x: float(oracle_excess_risk(task, math.exp(x))), best, width))
+
+
+def refined(function: Callable[[float], float], best: float, width: float) -> float:
+    """Where a function is smallest near the best point of a grid of that width."""
+    bounds = (best - width, best + width)
+    return float(minimize_scalar(function, bounds=bounds, method="bounded").x)
 
 
 def linear_excess_risk(task: Task) -> float:

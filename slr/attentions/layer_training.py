@@ -25,7 +25,7 @@ from slr.attentions.layer import (
     start_parameters,
 )
 from slr.dynamics.reduced import Progress
-from slr.dynamics.trajectory import logged_steps
+from slr.dynamics.trajectory import logged_steps, tidy
 from slr.task import FloatArray, Task
 
 if TYPE_CHECKING:
@@ -78,16 +78,8 @@ class LayerRuns:
 
     def to_frame(self) -> pd.DataFrame:
         """A tidy table, one row per run and logged step."""
-        import pandas as pd
-
-        runs, n_logged = self.excess_risk.shape
-        columns = {
-            "run": np.repeat(np.arange(runs), n_logged),
-            "step": np.tile(self.step, runs),
-        }
-        for name in ("excess_risk", "mass", "key_cosine", "value_cosine", "swap_cosine"):
-            columns[name] = getattr(self, name).ravel()
-        return pd.DataFrame(columns)
+        names = ("excess_risk", "mass", "key_cosine", "value_cosine", "swap_cosine")
+        return tidy(self.step, **{name: getattr(self, name) for name in names})
 
 
 class Sequences(NamedTuple):
