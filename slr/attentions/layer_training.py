@@ -26,7 +26,7 @@ from slr.attentions.layer import (
 )
 from slr.dynamics.reduced import Progress
 from slr.dynamics.trajectory import logged_steps, tidy
-from slr.task import FloatArray, Task
+from slr.task import FloatArray, Task, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,8 +56,7 @@ class LayerTraining:
             raise ValueError(f"n_informative must be in 1 .. {self.task.L}: {self.n_informative}")
         if self.optimiser not in ("sgd", "adam"):
             raise ValueError(f"optimiser must be sgd or adam, not {self.optimiser!r}")
-        if self.seed < 0:
-            raise ValueError(f"the seed must not be negative, but is {self.seed}")
+        check_whole(0, seed=self.seed)
 
 
 @dataclass(frozen=True)

@@ -84,14 +84,14 @@ def sgd(
     states, settings = _prepare(task, start, lam, lam_decay, step_size)
     all_steps = logged_steps(n_steps, log_every)
     rngs = rng_per_run(rng, len(states))
-    numbers = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
+    constants = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
 
     with ThreadPoolExecutor(numba.get_num_threads()) as threads:
 
         def advance(steps: Any, log: Any) -> None:
             runs = zip(states, settings, log, rngs, strict=True)
             # Compiled code that lets go of the GIL.
-            list(threads.map(lambda run: _sgd_run(*run, steps, *numbers), runs))
+            list(threads.map(lambda run: _sgd_run(*run, steps, constants), runs))
 
         log = _in_blocks(advance, states, all_steps, progress)
     return _trajectory(task, all_steps, log, settings)
@@ -126,7 +126,7 @@ def _pgd_log(
     constants = (task.signal, float(task.gamma), task.L - 1)
 
     def advance(steps: Any, log: Any) -> None:
-        _pgd_runs(vectors, settings, steps, log, *constants)
+        _pgd_runs(vectors, settings, log, steps, constants)
 
     return _in_blocks(advance, states, steps, progress)
 
@@ -179,16 +179,14 @@ def _as_overlaps(log: FloatArray) -> Overlaps:
 
 
 @compiled(parallel=True)
-def _pgd_runs(
-    vectors: Any, settings: Any, steps: Any, log: Any, h: float, gamma: float, n: int
-) -> None:
+def _pgd_runs(vectors: Any, settings: Any, log: Any, steps: Any, constants: Any) -> None:
     """Take k and v of all runs, in their four dimensions, through the logged steps."""
     for run in prange(len(vectors)):
         lam, lam_decay, step_size = settings[run]
         k, v = _four(vectors[run, 0]), _four(vectors[run, 1])
         for row in range(1, len(steps)):
             for t in range(steps[row - 1], steps[row]):
-                k, v = pgd_step(k, v, h, gamma, n, lam / (1 + lam_decay * t), step_size)
+                k, v = pgd_step(k, v, constants, lam / (1 + lam_decay * t), step_size)
             log[run, row] = overlaps_of(k, v)
         vectors[run, 0] = k
         vectors[run, 1] = v
@@ -201,23 +199,14 @@ def _four(array: Any) -> Any:
 
 @compiled(nogil=True)
 def _sgd_run(
-    overlaps: Any,
-    settings: Any,
-    log: Any,
-    rng: np.random.Generator,
-    steps: Any,
-    d: float,
-    gamma: float,
-    n: int,
-    noise_std: float,
-    batch_size: int,
+    overlaps: Any, settings: Any, log: Any, rng: np.random.Generator, steps: Any, constants: Any
 ) -> None:
+    """Take the overlaps of one run through the logged steps."""
     lam, lam_decay, step_size = settings
     kappa, nu, theta, eta, rho = overlaps
     state = Overlaps(kappa, nu, theta, eta, rho)
     for row in range(1, len(steps)):
         for t in range(steps[row - 1], steps[row]):
-            lam_t = lam / (1 + lam_decay * t)
-            state = sgd_step(state, d, gamma, n, noise_std, lam_t, step_size, batch_size, rng)
+            state = sgd_step(state, constants, lam / (1 + lam_decay * t), step_size, rng)
         log[row] = state
     overlaps[:] = state

@@ -9,6 +9,7 @@ the step size need not shrink, and log d steps remain.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -71,15 +72,9 @@ def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float 
         return float(abs(overlaps_of.py_func(y[:4], y[4:]).eta) - ALIGNMENT)
 
     aligned.terminal = swapped.terminal = True  # type: ignore[attr-defined]
-    solution = solve_ivp(
-        velocity,
-        (0, max_time),
-        embedding(start).ravel(),
-        method="LSODA",
-        events=(aligned, swapped),
-        rtol=1e-7,
-        atol=1e-10,
-    )
+    options: dict[str, Any] = {"method": "LSODA", "rtol": 1e-7, "atol": 1e-10}
+    y = embedding(start).ravel()
+    solution = solve_ivp(velocity, (0, max_time), y, events=(aligned, swapped), **options)
     return float(solution.t_events[0][0]) if len(solution.t_events[0]) else math.inf
 
 
