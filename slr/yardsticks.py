@@ -62,16 +62,13 @@ def bayes_excess_risk(
     >>> bayes_excess_risk(task, 1000, rng).value < oracle_excess_risk(task, best_oracle_lam(task))
     np.True_
     """
-    sizes = chunk_sizes(task, n_samples, n_informative)
-    return Estimate.of([_bayes_losses(task, size, rng, n_informative) for size in sizes])
-
-
-def _bayes_losses(task: Task, n: int, rng: np.random.Generator, n_informative: int) -> FloatArray:
-    """(Y - E[Y|X])^2 on n sequences without label noise."""
-    tokens = sample_tokens(task, n, rng, n_informative)
-    p = bayes_weights(task, tokens.along_k, tokens.squared_norm, n_informative)
-    signal = tokens.along_v[:, :n_informative].sum(axis=1)
-    return np.asarray(((signal - np.sum(p * tokens.along_v, axis=1)) / n_informative) ** 2)
+    losses = []  # (Y - E[Y|X])^2, without label noise
+    for size in chunk_sizes(task, n_samples, n_informative):
+        tokens = sample_tokens(task, size, rng, n_informative)
+        p = bayes_weights(task, tokens.along_k, tokens.squared_norm, n_informative)
+        signal = tokens.along_v[:, :n_informative].sum(axis=1)
+        losses.append(((signal - np.sum(p * tokens.along_v, axis=1)) / n_informative) ** 2)
+    return Estimate.of(losses)
 
 
 class Tokens(NamedTuple):

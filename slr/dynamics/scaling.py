@@ -80,9 +80,8 @@ def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float 
 
 def flow_times_to_align(task: Task, runs: int, rng: np.random.Generator, lam: float) -> FloatArray:
     """Times of the flow from random starts on the sphere, shape (runs,)."""
-    starts = start_on_sphere(task, runs, rng)
-    each = [Overlaps(*map(float, starts.at(run))) for run in range(runs)]
-    return np.array([flow_time_to_align(task, start, lam) for start in each])
+    starts = np.transpose(start_on_sphere(task, runs, rng)).tolist()
+    return np.array([flow_time_to_align(task, Overlaps(*start), lam) for start in starts])
 
 
 def stability_limit(task: Task, lam: float) -> float:
