@@ -41,9 +41,8 @@ def align_spans(
     [(4,)]
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise AlignmentError(
-            f"{type(tokenizer).__name__} is a slow tokenizer and keeps no offsets; use a fast one"
-        )
+        slow = f"{type(tokenizer).__name__} is a slow tokenizer and keeps no offsets"
+        raise AlignmentError(f"{slow}; use a fast one")
     if len(texts) != len(spans):
         raise AlignmentError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
     if not texts:
@@ -55,18 +54,16 @@ def align_spans(
             "text pairs and overflowing tokens have no place here: one text, one row"
         )
     positions = []
-    for row, (text, (start, end)) in enumerate(zip(texts, spans, strict=True)):
-        plain = encoding.encodings[row]  # plain ids and offsets, whatever return_tensors says
+    # Encodings hold plain ids and offsets, whatever return_tensors says.
+    for text, (start, end), plain in zip(texts, spans, encoding.encodings, strict=True):
         tokens = tuple(i for i, (a, b) in enumerate(plain.offsets) if a < end and b > start)
-        _check_spelling(
-            tokenizer, text, (start, end), [(plain.ids[i], plain.offsets[i]) for i in tokens]
-        )
+        _check_spelling(tokenizer, text, (start, end), plain, tokens)
         positions.append(tokens)
     return Alignment(encoding, positions)
 
 
 def _check_spelling(
-    tokenizer: PreTrainedTokenizerBase, text: str, span: Span, tokens: list[tuple[int, Span]]
+    tokenizer: PreTrainedTokenizerBase, text: str, span: Span, plain: Any, tokens: tuple[int, ...]
 ) -> None:
     word = text[slice(*span)]
     if not word or word != word.strip() or span[0] < 0 or span[1] > len(text):
@@ -76,13 +73,12 @@ def _check_spelling(
     spelled = ""
     # An unknown word decodes to [UNK]: its letters are known by its offsets alone. Known tokens
     # are decoded together, because one letter may be spread over several bytes and so tokens.
-    for unknown, run in groupby(tokens, key=lambda token: token[0] == tokenizer.unk_token_id):
+    for unknown, run in groupby(tokens, key=lambda i: plain.ids[i] == tokenizer.unk_token_id):
         if unknown:
-            spelled += "".join(text[a:b] for _, (a, b) in run)
+            spelled += "".join(text[slice(*plain.offsets[i])] for i in run)
         else:
-            spelled += str(
-                tokenizer.decode([token for token, _ in run], clean_up_tokenization_spaces=False)
-            )
+            ids = [plain.ids[i] for i in run]
+            spelled += str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
     if _letters(tokenizer, spelled) != _letters(tokenizer, word):
         raise AlignmentError(
             f"the tokens of {word!r} in {text!r} spell {spelled!r}; "

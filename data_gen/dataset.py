@@ -33,21 +33,12 @@ def build_dataset(
     """
     from datasets import Dataset, DatasetDict
 
-    spec = as_spec(spec)
-    splits = chosen_splits(spec, extended=extended, max_rows=max_rows)
-    columns = {
-        split.name: dict(zip(Sentence._fields, zip(*split, strict=True), strict=True))
-        for split in splits
-    }
-    schema = features(spec.lexicon.labels)
-    return DatasetDict(
-        {
-            name: Dataset.from_dict(
-                {key: list(column) for key, column in table.items()}, features=schema, split=name
-            )
-            for name, table in columns.items()
-        }
-    )
+    spec = read_spec(spec)
+    schema, dataset = features(spec.lexicon.labels), DatasetDict()
+    for split in chosen_splits(spec, extended=extended, max_rows=max_rows):
+        columns = dict(zip(Sentence._fields, map(list, zip(*split, strict=True)), strict=True))
+        dataset[split.name] = Dataset.from_dict(columns, features=schema, split=split.name)
+    return dataset
 
 
 def stream_dataset(
@@ -67,13 +58,12 @@ def stream_dataset(
     """
     from datasets import IterableDataset
 
-    spec = as_spec(spec)
+    spec = read_spec(spec)
     if split not in spec.splits:
         raise DatasetError(f"{spec.name} has no split {split!r}; it has {', '.join(spec.splits)}")
-    if n_shards < 1 or n_shards > len(spec.splits[split]):
-        raise DatasetError(
-            f"n_shards must be from 1 to the {len(spec.splits[split])} sentences, not {n_shards}"
-        )
+    n = spec.splits[split].n_sentences
+    if not 1 <= n_shards <= n:
+        raise DatasetError(f"n_shards must be from 1 to the {n} sentences, not {n_shards}")
     if seed is not None and seed < 0:
         raise DatasetError(f"the seed must not be negative, but is {seed}")
     # datasets shares the entries of a list argument among its workers.
@@ -98,20 +88,14 @@ def features(labels: Sequence[str]) -> Features:
     from datasets import ClassLabel, Features, List, Value
 
     return Features(
-        {
-            "text": Value("string"),
-            "label": ClassLabel(names=list(labels)),
-            "words": List(Value("string")),
-            "roles": List(Value("string")),
-            "location": Value("int32"),
-            "span": List(Value("int32"), length=2),
-            "pattern": Value("string"),
-        }
+        text=Value("string"),
+        label=ClassLabel(names=list(labels)),
+        words=List(Value("string")),
+        roles=List(Value("string")),
+        location=Value("int32"),
+        span=List(Value("int32"), length=2),
+        pattern=Value("string"),
     )
-
-
-def as_spec(spec: str | Path | Spec) -> Spec:
-    return spec if isinstance(spec, Spec) else read_spec(spec)
 
 
 def chosen_splits(spec: Spec, *, extended: bool, max_rows: int = MAX_ROWS) -> list[Split]:

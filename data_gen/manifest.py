@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def json_lines(split: Dataset) -> Iterable[str]:
     """The rows as JSON lines, always written the same way: what the sha256 is taken of."""
     for batch in split.iter(batch_size=1000):
-        rows = zip(*batch.values(), strict=True)
-        for row in rows:
+        for row in zip(*batch.values(), strict=True):
             yield json.dumps(dict(zip(batch, row, strict=True)), ensure_ascii=False) + "\n"
 
 
@@ -69,11 +68,6 @@ def dataset_card(
         f"| {' '.join(split['isolates'].split()).replace('|', '/')} |\n"
         for name, split in manifest["splits"].items()
     )
-    how = (
-        'datasets.load_dataset("path/to/this/folder")'
-        if data_files
-        else 'datasets.load_from_disk("path/to/this/folder")'
-    )
     return CARD.format(
         name=json.dumps(spec.name, ensure_ascii=False),
         title=spec.name,
@@ -84,7 +78,7 @@ def dataset_card(
         description=spec.description,
         source=f"\nSource: {spec.source}\n" if spec.source else "",
         rows=rows,
-        how=how,
+        load="load_dataset" if data_files else "load_from_disk",
     )
 
 
@@ -121,7 +115,7 @@ the label; distractors have a sentiment that does not matter. Made by `scripts/g
 of slr-probing; `spec.toml` beside this file is all it was made from.
 
 ```python
-dataset = {how}
+dataset = datasets.{load}("path/to/this/folder")
 ```
 
 | column | what it is |

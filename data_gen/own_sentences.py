@@ -11,20 +11,23 @@ import csv
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from data_gen.dataset import DatasetError, features
+from data_gen.patterns import INFORMATIVE, NEUTRAL
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
+Row = dict[str, Any]
 TEST_SHARE = 5  # a fifth of the words, or of the sentences, is for testing
 
 
-def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
+def own_dataset(rows: list[Row], name: str = "data") -> DatasetDict:
     """Sentences given as dictionaries, with the columns of a built dataset.
 
     >>> rows = [{"text": "my dog is nice", "label": "good", "word": "nice"}, ...]
@@ -34,129 +37,111 @@ def own_dataset(rows: list[dict[str, Any]], name: str = "data") -> DatasetDict:
 
     if not rows:
         raise DatasetError(f"{name} holds no sentences")
-    labels = sorted({str(_get(row, "label", name, i)) for i, row in enumerate(rows, 1)})
+    numbered = {f"{name}, sentence {number}": row for number, row in enumerate(rows, 1)}
+    labels = sorted({str(_get(row, "label", where)) for where, row in numbered.items()})
     if len(labels) != 2:
         shown = ", ".join(labels[:5])
         raise DatasetError(f"{name}: there must be two labels, not {len(labels)}: {shown}")
-    sentences = [_sentence(row, labels, name, i) for i, row in enumerate(rows, 1)]
-    splits = np.array(_splits(rows, sentences, name))
-    schema = features(labels)
-    names = ["train", *sorted({str(split) for split in splits} - {"train"})]
-    learned = {sentences[i]["label"] for i in np.flatnonzero(splits == "train")}
-    if len(learned) < 2:
+    sentences = [_sentence(row, labels, where) for where, row in numbered.items()]
+    splits: dict[str, list[Row]] = {"train": []}
+    for split, sentence in zip(_splits(numbered, sentences, name), sentences, strict=True):
+        splits.setdefault(split, []).append(sentence)
+    if len(learned := {sentence["label"] for sentence in splits["train"]}) < 2:
         (only,) = learned
         raise DatasetError(f"{name}: all sentences of the split 'train' are {labels[only]!r}")
-    return DatasetDict(
-        {
-            split: Dataset.from_list(
-                [sentences[i] for i in np.flatnonzero(splits == split)],
-                features=schema,
-                split=split,
-            )
-            for split in names
-        }
-    )
+    schema, dataset = features(labels), DatasetDict()
+    for split in ["train", *sorted(splits.keys() - {"train"})]:
+        dataset[split] = Dataset.from_list(splits[split], features=schema, split=split)
+    return dataset
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[Row]:
     """The rows of a CSV or JSONL file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise DatasetError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    rows: list[Row] = []
     if path.suffix.lower() == ".csv":
-        return _read_csv(text, path)
-    rows = []
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), 1):
+            if None in row:  # where DictReader puts what has no column
+                raise DatasetError(
+                    f"{path}, sentence {number} has more cells than there are columns; "
+                    'a text with commas must be in "quotes"'
+                )
+            rows.append(row)
+        return rows
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                row = json.loads(line)
+                rows.append(json.loads(line))
             except json.JSONDecodeError as error:
                 raise DatasetError(f"{path}, line {number} is not JSON: {error.msg}") from None
-            if not isinstance(row, dict):
+            if not isinstance(rows[-1], dict):
                 raise DatasetError(f"{path}, line {number} must be an object with named values")
-            rows.append(row)
     return rows
 
 
-def _read_csv(text: str, path: Path) -> list[dict[str, Any]]:
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    for number, row in enumerate(rows, 1):
-        if None in row:  # where DictReader puts what has no column
-            raise DatasetError(
-                f"{path}, sentence {number} has more cells than there are columns; "
-                'a text with commas must be in "quotes"'
-            )
-    return rows
-
-
-def _get(row: dict[str, Any], column: str, name: str, number: int) -> Any:
+def _get(row: Row, column: str, where: str) -> Any:
     if row.get(column) in (None, ""):
-        known = ", ".join(map(str, row))
-        raise DatasetError(f"{name}, sentence {number}: no {column!r}; its columns are {known}")
+        raise DatasetError(f"{where}: no {column!r}; its columns are {', '.join(map(str, row))}")
     return row[column]
 
 
-def _sentence(row: dict[str, Any], labels: list[str], name: str, number: int) -> dict[str, Any]:
-    text = str(_get(row, "text", name, number))
-    start, end = _span(row, text, name, number)
+def _sentence(row: Row, labels: list[str], where: str) -> Row:
+    text = str(_get(row, "text", where))
+    start, end = _span(row, text, where)
     if text != " ".join(text.split()):
-        raise DatasetError(
-            f"{name}, sentence {number}: words must be separated by single spaces: {text!r}"
-        )
+        raise DatasetError(f"{where}: words must be separated by single spaces: {text!r}")
     words = text.split()
     location = text[:start].count(" ")
-    roles = ["neutral"] * len(words)
-    roles[location] = "informative"
     return {
         "text": text,
         "label": labels.index(str(row["label"])),
         "words": words,
-        "roles": roles,
+        "roles": [INFORMATIVE if i == location else NEUTRAL for i in range(len(words))],
         "location": location,
         "span": [start, end],
         "pattern": str(row.get("pattern") or "own"),
     }
 
 
-def _span(row: dict[str, Any], text: str, name: str, number: int) -> tuple[int, int]:
+def _span(row: Row, text: str, where: str) -> tuple[int, int]:
     if row.get("start") not in (None, "") and row.get("end") not in (None, ""):
         try:
             start, end = int(row["start"]), int(row["end"])
         except ValueError:
             start = end = -1
         if not (0 <= start < end <= len(text) and text[start:end].strip() == text[start:end]):
-            raise DatasetError(
-                f"{name}, sentence {number}: start and end must enclose a word of {text!r}"
-            )
+            raise DatasetError(f"{where}: start and end must enclose a word of {text!r}")
         return start, end
-    word = str(_get(row, "word", name, number))
+    word = str(_get(row, "word", where))
     places = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
-    if len(places) != 1:
-        many = "is not in" if not places else f"is {len(places)} times in"
-        hint = "" if not places else "; give start and end instead"
-        raise DatasetError(f"{name}, sentence {number}: the word {word!r} {many} {text!r}{hint}")
+    if not places:
+        raise DatasetError(f"{where}: the word {word!r} is not in {text!r}")
+    if len(places) > 1:
+        many = f"is {len(places)} times in {text!r}; give start and end instead"
+        raise DatasetError(f"{where}: the word {word!r} {many}")
     return places[0]
 
 
-def _splits(rows: list[dict[str, Any]], sentences: list[dict[str, Any]], name: str) -> list[str]:
+def _splits(rows: Mapping[str, Row], sentences: list[Row], name: str) -> list[str]:
     """The split of each sentence: as given; else a fifth of the informative words is for testing
     or, if there are too few of them to spare any, a fifth of the sentences.
     """
-    if any(row.get("split") for row in rows):
-        given = [str(_get(row, "split", name, i)) for i, row in enumerate(rows, 1)]
+    if any(row.get("split") for row in rows.values()):
+        given = [str(_get(row, "split", where)) for where, row in rows.items()]
         if "train" not in given:
             raise DatasetError(f"{name}: the column 'split' must name 'train' somewhere")
         return given
     rng = np.random.default_rng(0)
-    spans = [sentence["text"][slice(*sentence["span"])].lower() for sentence in sentences]
+    words = [sentence["text"][slice(*sentence["span"])].lower() for sentence in sentences]
+    labels = [sentence["label"] for sentence in sentences]
     held: set[str] = set()
     for label in (0, 1):
-        own = sorted(
-            {word for word, own in zip(spans, sentences, strict=True) if own["label"] == label}
-        )
+        own = sorted({word for word, its in zip(words, labels, strict=True) if its == label})
         if len(own) < TEST_SHARE:
             drawn = rng.permutation(len(rows)) < len(rows) / TEST_SHARE
             return ["test" if is_drawn else "train" for is_drawn in drawn]
         held |= {str(word) for word in rng.permutation(own)[: len(own) // TEST_SHARE]}
-    return ["test" if word in held else "train" for word in spans]
+    return ["test" if word in held else "train" for word in words]

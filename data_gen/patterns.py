@@ -5,6 +5,7 @@ fastest. Nothing is enumerated, so a pattern of 10^12 sentences costs no more th
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,8 +59,37 @@ class Fragment(NamedTuple):
     start: int
 
 
+class Sentences(Sequence[Sentence]):
+    """Sentences that are made when asked for, at the same cost for any index and any size."""
+
+    @property
+    @abstractmethod
+    def n_sentences(self) -> int:
+        """How many there are, as a Python integer of any size (``len`` stops at 2^63)."""
+
+    @abstractmethod
+    def sentence(self, index: int) -> Sentence:
+        """Sentence ``index``, which must lie in 0 .. n_sentences - 1 (indexing checks that)."""
+
+    def __len__(self) -> int:
+        return self.n_sentences
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sentence]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+        indices = range(self.n_sentences)[index]
+        return (
+            self.sentence(indices) if isinstance(indices, int) else [*map(self.sentence, indices)]
+        )
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return map(self.sentence, range(self.n_sentences))
+
+
 @dataclass(frozen=True)
-class Pattern(Sequence[Sentence]):
+class Pattern(Sentences):
     """All sentences of one structure: one choice from each element, in order."""
 
     name: str
@@ -71,11 +101,7 @@ class Pattern(Sequence[Sentence]):
 
     @cached_property
     def n_sentences(self) -> int:
-        """How many there are, as a Python integer of any size (``len`` stops at 2^63)."""
         return math.prod(len(element.choices) for element in self.elements)
-
-    def __len__(self) -> int:
-        return self.n_sentences
 
     @cached_property
     def informative(self) -> Element:
@@ -86,20 +112,7 @@ class Pattern(Sequence[Sentence]):
         labels = self.informative.labels or ()
         return [self.n_sentences // len(labels) * labels.count(label) for label in range(n_labels)]
 
-    @overload
-    def __getitem__(self, index: int) -> Sentence: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sentence]: ...
-    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
-        if isinstance(index, slice):
-            return [self.sentence(i) for i in range(self.n_sentences)[index]]
-        return self.sentence(range(self.n_sentences)[index])
-
-    def __iter__(self) -> Iterator[Sentence]:
-        return map(self.sentence, range(self.n_sentences))
-
     def sentence(self, index: int) -> Sentence:
-        """Sentence ``index``, which must lie in 0 .. n_sentences - 1 (indexing checks that)."""
         text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
         for table, radix in self._tables:
             digit, index = divmod(index, radix)
@@ -123,12 +136,8 @@ class Pattern(Sequence[Sentence]):
                 groups.append([])
                 size = len(element.choices)
             groups[-1].append(element)
-        tables, radix = [], 1
-        for group in reversed(groups):
-            fragments = _fragments(group)
-            tables.append((fragments, radix))
-            radix *= len(fragments)
-        return tables[::-1]
+        tables = [_fragments(group) for group in groups]
+        return [(table, math.prod(map(len, tables[i + 1 :]))) for i, table in enumerate(tables)]
 
 
 def _fragments(elements: list[Element]) -> list[Fragment]:

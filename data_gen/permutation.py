@@ -29,9 +29,8 @@ def shuffled(positions: range, n: int, seed: int) -> Iterator[int]:
 def permute(values: UintArray, n: int, seed: int) -> UintArray:
     """The image of each value in 0 .. n-1 under the permutation that (n, seed) names."""
     half_bits = max(1, ((n - 1).bit_length() + 1) // 2)
-    keys: UintArray = np.random.default_rng([seed, n]).integers(
-        2**64, size=N_ROUNDS, dtype=np.uint64
-    )
+    rng = np.random.default_rng([seed, n])
+    keys: UintArray = rng.integers(2**64, size=N_ROUNDS, dtype=np.uint64)
     values = _feistel(values, half_bits, keys)
     while (outside := values >= n).any():  # the domain is below 4n: 4 rounds on average
         values[outside] = _feistel(values[outside], half_bits, keys)

@@ -6,7 +6,8 @@ of 10^12 sentences is immediate, and comes with a sentence as its witness.
 """
 
 from collections import defaultdict
-from functools import cache
+from functools import cache, partial
+from itertools import product
 
 from data_gen.patterns import Pattern
 
@@ -31,11 +32,7 @@ def _common_sentence(a: Pattern, b: Pattern, *, apart: bool) -> str | None:
 
     Two readings are apart once they have stood in different places.
     """
-
-    @cache
-    def next_places(of_a: bool, place: Place) -> dict[str, set[Place]]:
-        return _next_places(a if of_a else b, place)
-
+    places_of_a, places_of_b = (cache(partial(_next_places, pattern)) for pattern in (a, b))
     start = (START, START, apart)
     came_from: dict[tuple[Place, Place, bool], tuple[tuple[Place, Place, bool], str]] = {}
     stack = [start]
@@ -47,14 +44,13 @@ def _common_sentence(a: Pattern, b: Pattern, *, apart: bool) -> str | None:
                 state, word = came_from[state]
                 words.append(word)
             return " ".join(reversed(words))
-        next_a, next_b = next_places(True, place_a), next_places(False, place_b)
+        next_a, next_b = places_of_a(place_a), places_of_b(place_b)
         for word in sorted(next_a.keys() & next_b.keys()):  # the same witness every time
-            for to_a in sorted(next_a[word]):
-                for to_b in sorted(next_b[word]):
-                    following = (to_a, to_b, apart or to_a != to_b)
-                    if following not in came_from:
-                        came_from[following] = (state, word)
-                        stack.append(following)
+            for to_a, to_b in product(sorted(next_a[word]), sorted(next_b[word])):
+                following = (to_a, to_b, apart or to_a != to_b)
+                if following not in came_from:
+                    came_from[following] = (state, word)
+                    stack.append(following)
     return None
 
 

@@ -6,15 +6,13 @@ docs/dataset.md explains the format with a worked example.
 
 import hashlib
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
-from data_gen.lexicon import Lexicon
 from data_gen.proofs import repeated_sentence, shared_sentence
-from data_gen.spec_reader import SpecError, SpecReader
+from data_gen.spec_reader import Lexicon, SpecError, SpecReader
 from data_gen.splits import Split
 
 ABOUT = "description source license language"  # optional, free text
@@ -48,11 +46,15 @@ def builtin_specs() -> list[str]:
     return sorted(path.stem for path in SPEC_FOLDER.glob("*.toml"))
 
 
-def read_spec(spec: str | Path) -> Spec:
+def read_spec(spec: str | Path | Spec) -> Spec:
     """Read a built-in spec by name ("sentiment") or any other by the path of its TOML file.
+
+    A Spec is returned as it is.
 
     >>> read_spec("sentiment").splits["train"][0].text
     """
+    if isinstance(spec, Spec):
+        return spec
     path = SPEC_FOLDER / f"{spec}.toml" if str(spec) in builtin_specs() else Path(spec)
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -82,7 +84,8 @@ def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> 
     about = {key: reader.string(key, table.get(key, "")) for key in ABOUT.split()}
     about["name"] = reader.string("name", table.get("name", Path(file).stem))
     lexicon = reader.lexicon(table["slots"], table["polarity"])
-    templates = reader.templates(table["patterns"], lexicon)
+    patterns = reader.table("patterns", table["patterns"])
+    templates = {name: reader.template(name, patterns[name], lexicon) for name in patterns}
     splits = reader.splits(table["splits"], templates, lexicon)
     _check_balance(reader, splits, lexicon.labels)
     _check_repeats(reader, splits)
@@ -96,34 +99,27 @@ def _check_balance(reader: SpecReader, splits: dict[str, Split], labels: tuple[s
             counted = ", ".join(
                 f"{count} {label}" for label, count in zip(labels, counts, strict=True)
             )
-            words = ", ".join(dict.fromkeys(_informative_words(split)))
+            choices = [pattern.informative.choices for pattern in split.patterns]
+            words = ", ".join(dict.fromkeys(choice[0] for choice in chain(*choices)))
             raise reader.fail(
                 f"splits.{split.name}",
                 f"is not balanced: {counted}; as many informative words per label, please: {words}",
             )
 
 
-def _informative_words(split: Split) -> Iterable[str]:
-    return (choice[0] for pattern in split.patterns for choice in pattern.informative.choices)
-
-
 def _check_repeats(reader: SpecReader, splits: dict[str, Split]) -> None:
     """No sentence twice: not within a pattern, not in two patterns, not in two splits."""
     for split in splits.values():
+        patterns = () if split.allow_repeats else split.patterns
         key = f"splits.{split.name}.patterns"
-        if split.allow_repeats:
-            continue
-        for pattern in split.patterns:
+        for pattern in patterns:
             if (sentence := repeated_sentence(pattern)) is not None:
                 raise reader.fail(key, f"{pattern.name!r} generates {sentence!r} in two ways")
-        for a, b in combinations(split.patterns, 2):
+        for a, b in combinations(patterns, 2):
             if (sentence := shared_sentence(a, b)) is not None:
                 raise reader.fail(key, f"{a.name!r} and {b.name!r} both generate {sentence!r}")
     for first, second in combinations(splits.values(), 2):
-        for a in first.patterns:
-            for b in second.patterns:
-                if (sentence := shared_sentence(a, b)) is not None:
-                    raise reader.fail(
-                        "splits",
-                        f"{first.name} ({a.name}) and {second.name} ({b.name}) share {sentence!r}",
-                    )
+        for a, b in product(first.patterns, second.patterns):
+            if (sentence := shared_sentence(a, b)) is not None:
+                both = f"{first.name} ({a.name}) and {second.name} ({b.name})"
+                raise reader.fail("splits", f"{both} share {sentence!r}")

@@ -1,19 +1,42 @@
 """From the tables of a TOML file to slots, patterns and splits, or to one line on what is wrong."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from data_gen.lexicon import Lexicon, Slot
 from data_gen.patterns import INFORMATIVE, NEUTRAL, ROLES, Element, Pattern
 from data_gen.splits import Split
 
 RESERVED = ("all", "tokenizer")  # "all" splits in load_dataset; a folder of generate_data.py
 MAX_SENTENCES = 2**62  # what a 64-bit index and the shuffled order of permutation.py can address
+Templates = Mapping[str, tuple[str, ...]]
 
 
 class SpecError(ValueError):
     """A spec that cannot be used. Its message is one line, made for the person who wrote it."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place to be filled: its role, and its word lists by vocabulary (training, held_out, ...).
+
+    An entry of a list is one word, several words ("Good evening,") or nothing ("").
+    """
+
+    role: str
+    words: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The words of a spec: its slots, and the polarity of its informative words."""
+
+    slots: Mapping[str, Slot]
+    labels: tuple[str, ...]  # label names, in the order of their numbers
+    polarity: Mapping[str, int]  # informative word -> label
 
 
 class SpecReader:
@@ -27,18 +50,21 @@ class SpecReader:
 
     # ---- shapes
 
-    def keys(self, key: str, table: Any, *, required: str = "", optional: str = "") -> None:
-        """The table has all required keys and no unknown one (where optional ones are named)."""
+    def keys(self, key: str, table: Any, *, required: str, optional: str) -> None:
+        """The table has all required keys and no unknown one."""
         self.table(key, table)
         for name in required.split():
             if name not in table:
                 raise self.fail(key, f"the key {name!r} is missing")
-        known = (required + " " + optional).split()
         for name in table:
-            if name not in known:
-                close = get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-                raise self.fail(key, f"unknown key {name!r}; {hint}")
+            self.known(key, "key", name, (required + " " + optional).split())
+
+    def known(self, key: str, what: str, name: Any, names: Iterable[str]) -> None:
+        """The name is among those there are."""
+        if name not in (known := list(names)):
+            close = get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            raise self.fail(key, f"unknown {what} {name!r}; {hint}")
 
     def table(self, key: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -62,15 +88,12 @@ class SpecReader:
             raise self.fail(key, f"must be a list of strings, not {value!r}")
         if not value:
             raise self.fail(key, "the list is empty; give at least one entry")
-        for word in value:
+        for word, n in Counter(value).items():
             if word != " ".join(word.split()):
-                raise self.fail(
-                    key,
-                    f"{word!r} must have single ordinary spaces between words and none at its ends",
-                )
-        if unique and len(set(value)) < len(value):
-            word = next(word for i, word in enumerate(value) if word in value[:i])
-            raise self.fail(key, f"{word!r} stands there twice")
+                rule = "must have single ordinary spaces between words and none at its ends"
+                raise self.fail(key, f"{word!r} {rule}")
+            if unique and n > 1:
+                raise self.fail(key, f"{word!r} stands there twice")
         return tuple(value)
 
     # ---- the parts of a spec
@@ -81,14 +104,13 @@ class SpecReader:
             raise self.fail("polarity", f"needs at least two labels, has only {labels[0]!r}")
         label_of: dict[str, int] = {}
         for number, label in enumerate(labels):
+            key = f"polarity.{label}"
             if not re.fullmatch(r"[\w-]+", label):
-                raise self.fail(f"polarity.{label}", "a label is made of letters, digits, - and _")
-            for word in self.strings(f"polarity.{label}", polarity[label]):
+                raise self.fail(key, "a label is made of letters, digits, - and _")
+            for word in self.strings(key, polarity[label]):
                 if word in label_of:
-                    raise self.fail(
-                        f"polarity.{label}",
-                        f"{word!r} has two polarities, {labels[label_of[word]]!r} as well",
-                    )
+                    other = labels[label_of[word]]
+                    raise self.fail(key, f"{word!r} has two polarities, {other!r} as well")
                 label_of[word] = number
         table = self.table("slots", slots)
         return Lexicon(
@@ -99,91 +121,60 @@ class SpecReader:
         key = f"slots.{name}"
         if not re.fullmatch(r"\w+", name):
             raise self.fail(key, "a slot's name is made of letters, digits and _")
-        role = self.table(key, table).get("role", NEUTRAL)
-        if role not in ROLES:
-            raise self.fail(f"{key}.role", f"must be one of {', '.join(ROLES)}, not {role!r}")
-        words = {
-            vocabulary: self.strings(f"{key}.{vocabulary}", entries)
-            for vocabulary, entries in table.items()
-            if vocabulary != "role"
-        }
-        if not words:
+        lists = dict(self.table(key, table))
+        role = lists.pop("role", NEUTRAL)
+        self.known(f"{key}.role", "role", role, ROLES)
+        if not lists:
             raise self.fail(key, 'has no words; give a list such as training = ["red", "blue"]')
+        words = {name: self.strings(f"{key}.{name}", entries) for name, entries in lists.items()}
         for vocabulary, entries in words.items():
             for word in entries if role == INFORMATIVE else ():
+                where = f"{key}.{vocabulary}"
                 if len(word.split()) != 1:
-                    raise self.fail(
-                        f"{key}.{vocabulary}", f"an informative entry is one word, not {word!r}"
-                    )
+                    raise self.fail(where, f"an informative entry is one word, not {word!r}")
                 if word not in label_of:
-                    raise self.fail(
-                        f"{key}.{vocabulary}",
-                        f"the informative word {word!r} has no polarity; add it to [polarity]",
-                    )
-        return Slot(name, role, words)
+                    what = f"the informative word {word!r} has no polarity; add it to [polarity]"
+                    raise self.fail(where, what)
+        return Slot(role, words)
 
-    def templates(self, table: Any, lexicon: Lexicon) -> dict[str, tuple[str, ...]]:
-        return {
-            name: self.template(f"patterns.{name}", template, lexicon)
-            for name, template in self.table("patterns", table).items()
-        }
-
-    def template(self, key: str, template: Any, lexicon: Lexicon) -> tuple[str, ...]:
+    def template(self, name: str, template: Any, lexicon: Lexicon) -> tuple[str, ...]:
         """The words and {SLOTS} of a template, with exactly one informative slot among them."""
+        key = f"patterns.{name}"
         (checked,) = self.strings(key, [self.string(key, template)])
-        words = tuple(checked.split())
+        words, informative = tuple(checked.split()), []
         for word in words:
-            name = slot_name(word)
-            if name is None and re.search(r"[{}]", word):
-                raise self.fail(
-                    key,
-                    f"{word!r}: a slot stands alone; put punctuation into the slot's words",
-                )
-            if name is not None and name not in lexicon.slots:
-                raise self.fail(
-                    key, f"unknown slot {{{name}}}; known are {', '.join(lexicon.slots)}"
-                )
-        names = [name for word in words if (name := slot_name(word))]
-        informative = [name for name in names if lexicon.slots[name].role == INFORMATIVE]
+            if slot := slot_name(word):
+                self.known(key, "slot", slot, lexicon.slots)
+                informative += [slot] if lexicon.slots[slot].role == INFORMATIVE else []
+            elif re.search(r"[{}]", word):
+                alone = "a slot stands alone; put punctuation into the slot's words"
+                raise self.fail(key, f"{word!r}: {alone}")
         if len(informative) != 1:
-            has = " and ".join(informative) if informative else "none"
+            has = " and ".join(informative) or "none"
             raise self.fail(key, f"needs exactly one informative slot, has {has}: {checked!r}")
         return words
 
-    def splits(
-        self, table: Any, templates: dict[str, tuple[str, ...]], lexicon: Lexicon
-    ) -> dict[str, Split]:
+    def splits(self, table: Any, templates: Templates, lexicon: Lexicon) -> dict[str, Split]:
         if "train" not in self.table("splits", table):
-            raise self.fail(
-                "splits", f"there must be a split named train, not only {', '.join(table)}"
-            )
+            names = ", ".join(table)
+            raise self.fail("splits", f"there must be a split named train, not only {names}")
         return {name: self.split(name, entry, templates, lexicon) for name, entry in table.items()}
 
-    def split(
-        self, name: str, table: Any, templates: dict[str, tuple[str, ...]], lexicon: Lexicon
-    ) -> Split:
+    def split(self, name: str, table: Any, templates: Templates, lexicon: Lexicon) -> Split:
         key = f"splits.{name}"
         if not re.fullmatch(r"\w+", name):
             raise self.fail(key, "a split's name is made of letters, digits and _")
         if name in RESERVED:
-            raise self.fail(
-                key, f"{name!r} means something else to Hugging Face or to us; rename it"
-            )
+            other = "means something else to Hugging Face or to us; rename it"
+            raise self.fail(key, f"{name!r} {other}")
         self.keys(key, table, required="patterns words", optional="isolates extended allow_repeats")
         words = table["words"] if isinstance(table["words"], dict) else {"default": table["words"]}
         for slot, vocabulary in words.items():
             self.string(f"{key}.words", vocabulary)
-            if slot != "default" and slot not in lexicon.slots:
-                raise self.fail(
-                    f"{key}.words", f"unknown slot {slot!r}; known are {', '.join(lexicon.slots)}"
-                )
+            self.known(f"{key}.words", "slot", slot, ["default", *lexicon.slots])
         patterns = []
         for pattern in self.strings(f"{key}.patterns", table["patterns"], unique=False):
-            if pattern not in templates:
-                raise self.fail(
-                    f"{key}.patterns",
-                    f"unknown pattern {pattern!r}; known are {', '.join(templates)}",
-                )
+            self.known(f"{key}.patterns", "pattern", pattern, templates)
             elements = tuple(self.element(key, word, words, lexicon) for word in templates[pattern])
             patterns.append(Pattern(pattern, elements))
         split = Split(
@@ -199,17 +190,17 @@ class SpecReader:
             raise self.fail(f"{key}.extended", "the training split is always built; leave it out")
         return split
 
-    def element(self, key: str, word: str, words: dict[str, Any], lexicon: Lexicon) -> Element:
+    def element(self, key: str, word: str, words: dict[str, str], lexicon: Lexicon) -> Element:
+        """The place of a pattern for a word of its template: that word, or the slot it names."""
         name = slot_name(word)
         if name is None:
             return Element(choices=((word,),))
-        vocabulary: Any = words.get(name, words.get("default"))
-        if vocabulary not in lexicon.slots[name].words:
-            known = ", ".join(lexicon.slots[name].words)
-            raise self.fail(
-                f"{key}.words", f"slot {name} has no vocabulary {vocabulary!r}; it has {known}"
-            )
-        return lexicon.element(name, vocabulary)
+        slot, vocabulary = lexicon.slots[name], words.get(name, words.get("default", ""))
+        self.known(f"{key}.words", f"vocabulary of slot {name},", vocabulary, slot.words)
+        entries = slot.words[vocabulary]
+        is_informative = slot.role == INFORMATIVE
+        labels = tuple(lexicon.polarity[entry] for entry in entries) if is_informative else None
+        return Element(tuple(tuple(entry.split()) for entry in entries), slot.role, labels)
 
 
 def slot_name(word: str) -> str | None:

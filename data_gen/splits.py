@@ -1,19 +1,18 @@
 """A split: patterns one after the other, indexed as one sequence, in order or shuffled."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import overload
 
-from data_gen.patterns import Pattern, Sentence
+from data_gen.patterns import Pattern, Sentence, Sentences
 from data_gen.permutation import shuffled
 
 
 @dataclass(frozen=True)
-class Split(Sequence[Sentence]):
-    """The sentences of one split. ``split[i]`` costs the same for any i and any size."""
+class Split(Sentences):
+    """The sentences of one split."""
 
     name: str
     patterns: tuple[Pattern, ...]
@@ -29,24 +28,11 @@ class Split(Sequence[Sentence]):
     def n_sentences(self) -> int:
         return self._ends[-1]
 
-    def __len__(self) -> int:
-        return self.n_sentences
-
     def label_counts(self, n_labels: int) -> list[int]:
         counts = [pattern.label_counts(n_labels) for pattern in self.patterns]
         return [sum(column) for column in zip(*counts, strict=True)]
 
-    @overload
-    def __getitem__(self, index: int) -> Sentence: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sentence]: ...
-    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
-        indices = range(self.n_sentences)[index]
-        if isinstance(indices, range):
-            return [self._sentence(i) for i in indices]
-        return self._sentence(indices)
-
-    def _sentence(self, index: int) -> Sentence:
+    def sentence(self, index: int) -> Sentence:
         which = bisect_right(self._ends, index)
         pattern = self.patterns[which]
         return pattern.sentence(index - self._ends[which] + pattern.n_sentences)
@@ -62,4 +48,4 @@ class Split(Sequence[Sentence]):
         """
         positions = range(shard, self.n_sentences, n_shards)
         order = positions if seed is None else shuffled(positions, self.n_sentences, seed)
-        return map(self._sentence, order)
+        return map(self.sentence, order)

@@ -9,13 +9,7 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
     from transformers import PreTrainedTokenizerFast
 
-SPECIAL_TOKENS = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
+SPECIAL_TOKENS = {f"{name}_token": f"[{name.upper()}]" for name in "pad unk cls sep mask".split()}
 
 
 def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:

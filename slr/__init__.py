@@ -18,13 +18,7 @@ from slr.dynamics.portrait import FixedPoint, fixed_points, flow
 from slr.dynamics.reduced import pgd, sgd
 from slr.dynamics.trajectory import ALIGNMENT, Trajectory
 from slr.erf_risk import excess_risk, risk, risk_gradient
-from slr.overlaps import (
-    ALIGNED,
-    Overlaps,
-    distance_to_manifold,
-    start_on_manifold,
-    start_on_sphere,
-)
+from slr.overlaps import ALIGNED, Overlaps, distance_to_manifold, start_on_manifold, start_on_sphere
 from slr.predictor import attention, empirical_risk, predict
 from slr.task import Task, Truth, sample_batch, sample_truth
 from slr.yardsticks import (

@@ -96,11 +96,8 @@ def noise_gate(lam: Any) -> Any:
 
 def noise_token_moments(overlaps: Overlaps, lam: Any) -> TokenMoments:
     first, second = noise_gate(lam)
-    return TokenMoments(
-        mean=overlaps.rho * first,
-        second=erf_variance(0.0, lam) + overlaps.rho**2 * second,
-        with_label=0.0,
-    )
+    square = erf_variance(0.0, lam) + overlaps.rho**2 * second
+    return TokenMoments(overlaps.rho * first, square, with_label=0.0)
 
 
 def excess_risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from slr.predictor import GATES, Gate, activate, attention, gate_pullback, predict
+from slr.predictor import GATES, Gate, activate, attention, gate_pullback
 from slr.task import FloatArray
 
 
@@ -69,18 +69,14 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """Fit to sequences X of shape (n, L, d) and targets y of shape (n,)."""
         self._check_parameters()
         X, y = _check_data(X, y)
-        best: Any = None
-        for start in self._starts(X, y):
-            fit = minimize(
-                self._loss_and_gradient,
-                start,
-                args=(X, y),
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": self.max_iter, "ftol": self.tol * 1e-3, "gtol": self.tol},
-            )
-            if best is None or fit.fun < best.fun:
-                best = fit
+        rng = np.random.default_rng(self.random_state)
+        random = [self._random_start(X.shape[2], rng) for _ in range(self.n_starts - 1)]
+        options = {"maxiter": self.max_iter, "ftol": self.tol * 1e-3, "gtol": self.tol}
+        fits = [
+            minimize(self._loss_and_gradient, start, (X, y), "L-BFGS-B", jac=True, options=options)
+            for start in (self._moment_start(X, y), *random)
+        ]
+        best = min(fits, key=lambda fit: fit.fun)
         self.k_, self.v_, self.threshold_ = self._directions(best.x)
         self.loss_ = float(best.fun)
         self.n_iter_ = int(best.nit)
@@ -97,19 +93,17 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         elif X.shape[2] != len(self.k_):
             raise ValueError(f"X has {X.shape[2]} features, but the fit began with {len(self.k_)}")
         parameters = np.concatenate([self.k_, self.v_, [self.threshold_]])
-        loss, gradient = self._loss_and_gradient(parameters, X, y)
+        self.loss_, gradient = self._loss_and_gradient(parameters, X, y)
         # At a unit vector the gradient through the normalisation is the tangent one.
         moved = parameters - self.step_size * gradient
         self.k_, self.v_, self.threshold_ = self._directions(moved)
-        self.loss_ = loss
         self.n_iter_ += 1
         return self
 
     def predict(self, X: Any) -> FloatArray:
         """One number per sequence, shape (n,)."""
-        check_is_fitted(self, "k_")
-        options: dict[str, Any] = {"gate": self.gate, "threshold": self.threshold_}
-        return predict(_check_states(X), self.k_, self.v_, self.lam, **options)
+        X = _check_states(X)
+        return np.sum(self.attention(X) * (X @ self.v_), axis=-1)
 
     def attention(self, X: Any) -> FloatArray:
         """The weight of each token, shape (n, L)."""
@@ -148,11 +142,6 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         gradient_threshold = -slopes.sum() if self.fit_threshold else 0.0
         gradient = np.concatenate([gradient_k, gradient_v, [gradient_threshold]])
         return float(np.mean(error**2)), gradient
-
-    def _starts(self, X: FloatArray, y: FloatArray) -> list[FloatArray]:
-        rng = np.random.default_rng(self.random_state)
-        random = [self._random_start(X.shape[2], rng) for _ in range(self.n_starts - 1)]
-        return [self._moment_start(X, y), *random]
 
     def _random_start(self, d: int, rng: np.random.Generator) -> FloatArray:
         k, v = _unit(rng.standard_normal(d)), _unit(rng.standard_normal(d))

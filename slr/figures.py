@@ -38,25 +38,15 @@ def journal_style() -> Iterator[None]:
     """Sizes and fonts for a page, whatever the reader's own settings are."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(
-            {
-                "font.size": 9,
-                "axes.titlesize": 9,
-                "axes.labelsize": 9,
-                "legend.fontsize": 8,
-                "legend.frameon": False,
-                "axes.spines.top": False,
-                "axes.spines.right": False,
-                "axes.grid": True,
-                "grid.color": "#E5E5E5",
-                "grid.linewidth": 0.6,
-                "axes.axisbelow": True,
-                "lines.linewidth": 1.4,
-                "figure.dpi": 150,
-                "savefig.dpi": 200,
-                "pdf.fonttype": 42,
-            }
-        )
+        mpl.rc("font", size=9)
+        mpl.rc("axes", titlesize=9, labelsize=9, grid=True, axisbelow=True)
+        mpl.rc("axes.spines", top=False, right=False)
+        mpl.rc("legend", fontsize=8, frameon=False)
+        mpl.rc("grid", color="#E5E5E5", linewidth=0.6)
+        mpl.rc("lines", linewidth=1.4)
+        mpl.rc("figure", dpi=150)
+        mpl.rc("savefig", dpi=200)
+        mpl.rc("pdf", fonttype=42)
         yield
 
 
@@ -93,9 +83,8 @@ def plot_experiment(name: str, trajectory: Trajectory, *, bands: bool = True) ->
         zero = zero_excess_risk(trajectory.task)
         oracle = oracle_excess_risk(trajectory.task, trajectory.lam[0])
         risk.axhline(zero, color=GREY, ls=":", label="zero predictor")
-        risk.plot(
-            step, oracle, color=RED, ls="--", label=r"oracle $(k^\star, v^\star)$ at $\lambda_t$"
-        )
+        label = r"oracle $(k^\star, v^\star)$ at $\lambda_t$"
+        risk.plot(step, oracle, color=RED, ls="--", label=label)
         risk.set(xlabel="step", ylabel="excess risk", yscale="log")
         risk.legend()
 
@@ -171,11 +160,10 @@ def plot_portrait(
         velocity = flow(task, kappa, nu, lam)
         ax.streamplot(axis, axis, *velocity, color=GREY, density=1.1, linewidth=0.7, arrowsize=0.8)
         if trajectory is not None:
-            for run in range(trajectory.runs):
-                path = trajectory.overlaps.kappa[run], trajectory.overlaps.nu[run]
-                label = f"{trajectory.runs} PGD runs" if run == 0 else None
-                ax.plot(*path, color=BLUE, lw=1.1, alpha=0.8, label=label)
-                ax.plot(path[0][0], path[1][0], ".", color=BLUE, ms=4)
+            paths = trajectory.overlaps.kappa.T, trajectory.overlaps.nu.T
+            first, *_ = ax.plot(*paths, color=BLUE, lw=1.1, alpha=0.8)
+            first.set_label(f"{trajectory.runs} PGD runs")
+            ax.plot(paths[0][0], paths[1][0], ".", color=BLUE, ms=4)
         for kind, (marker, colour) in KIND_MARKERS.items():
             found = [(point.kappa, point.nu) for point in points if point.kind == kind]
             if found:

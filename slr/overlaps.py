@@ -81,10 +81,8 @@ def check_gram(task: Task, overlaps: Overlaps) -> None:
         bad |= eigenvalues[:, 3 - task.d] > GRAM_TOLERANCE
     if bad.any():
         which = int(np.argmax(bad))
-        values = [float(np.ravel(np.broadcast_to(x, gram.shape[:-2]))[which]) for x in overlaps]
-        listed = ", ".join(
-            f"{name}={value:.6g}" for name, value in zip(Overlaps._fields, values, strict=True)
-        )
+        arrays = zip(Overlaps._fields, np.broadcast_arrays(*overlaps), strict=True)
+        listed = ", ".join(f"{name}={np.ravel(values)[which]:.6g}" for name, values in arrays)
         raise ValueError(f"no unit vectors in R^{task.d} have the overlaps {listed} (run {which})")
 
 

@@ -6,12 +6,26 @@ notation: X_J0 ~ N(sqrt(d/2) k*, gamma^2 I), the other L - 1 tokens ~ N(0, I),
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+
+
+def check_whole(least: int, **values: Any) -> None:
+    """Raise ValueError for the first value that is not a whole number of at least ``least``."""
+    for name, value in values.items():
+        if value != int(value) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
+
+
+def check_size(**values: Any) -> None:
+    """Raise ValueError for the first number, or array of them, that is negative or not finite."""
+    for name, value in values.items():
+        if not (np.isfinite(value).all() and np.greater_equal(value, 0).all()):
+            raise ValueError(f"{name} must be at least 0 and finite, not {value}")
 
 
 @dataclass(frozen=True)
@@ -28,14 +42,11 @@ class Task:
     noise_std: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.d != int(self.d) or self.d < 2:
-            raise ValueError(f"d must be an integer of at least 2 (k* and v* differ), not {self.d}")
-        if self.L != int(self.L) or self.L < 1:
-            raise ValueError(f"L must be an integer of at least 1, not {self.L}")
+        check_whole(2, d=self.d)  # k* and v* differ
+        check_whole(1, L=self.L)
         if not 0 < self.gamma < math.inf:
             raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
-        if not 0 <= self.noise_std < math.inf:
-            raise ValueError(f"noise_std must be at least 0 and finite, not {self.noise_std}")
+        check_size(noise_std=self.noise_std)
         object.__setattr__(self, "d", int(self.d))  # 1e6 is welcome, but numpy wants 1000000
         object.__setattr__(self, "L", int(self.L))
 

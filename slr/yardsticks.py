@@ -8,7 +8,7 @@ exp(sum of its logits). (For Y their sum all risks are R^2 times as large, once 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax
 
 from slr.erf_risk import excess_risk
 from slr.overlaps import ALIGNED
-from slr.task import FloatArray, Task, Truth
+from slr.task import FloatArray, Task
 
 MAX_TOKENS = 2_000_000  # drawn at a time
 
@@ -62,16 +62,13 @@ def bayes_excess_risk(
     >>> bayes_excess_risk(task, 1000, rng).value < oracle_excess_risk(task, best_oracle_lam(task))
     np.True_
     """
-    sizes = chunk_sizes(task, n_samples, n_informative)
-    return Estimate.of([_bayes_losses(task, size, rng, n_informative) for size in sizes])
-
-
-def _bayes_losses(task: Task, n: int, rng: np.random.Generator, n_informative: int) -> FloatArray:
-    """(Y - E[Y|X])^2 on n sequences without label noise."""
-    tokens = sample_tokens(task, n, rng, n_informative)
-    p = bayes_weights(task, tokens.along_k, tokens.squared_norm, n_informative)
-    signal = tokens.along_v[:, :n_informative].sum(axis=1)
-    return np.asarray(((signal - np.sum(p * tokens.along_v, axis=1)) / n_informative) ** 2)
+    losses = []  # (Y - E[Y|X])^2, without label noise
+    for size in chunk_sizes(task, n_samples, n_informative):
+        tokens = sample_tokens(task, size, rng, n_informative)
+        p = bayes_weights(task, tokens.along_k, tokens.squared_norm, n_informative)
+        signal = tokens.along_v[:, :n_informative].sum(axis=1)
+        losses.append(((signal - np.sum(p * tokens.along_v, axis=1)) / n_informative) ** 2)
+    return Estimate.of(losses)
 
 
 class Tokens(NamedTuple):
@@ -135,12 +132,6 @@ def _log_symmetric(logits: FloatArray, degree: int) -> FloatArray:
     return sums
 
 
-def bayes_predict(task: Task, truth: Truth, X: FloatArray) -> FloatArray:
-    """E[Y|X], shape (n,) for X of shape (n, L, d)."""
-    p = bayes_weights(task, X @ truth.k_star, np.sum(X**2, axis=2))
-    return np.asarray(np.sum(p * (X @ truth.v_star), axis=1))
-
-
 def oracle_excess_risk(task: Task, lam: Any) -> Any:
     """Excess risk of the erf predictor at k = k*, v = v*.
 
@@ -161,12 +152,13 @@ def best_oracle_lam(task: Task) -> float:
     grid = np.linspace(low, high, 200)
     best = grid[np.argmin(oracle_excess_risk(task, np.exp(grid)))]
     width = grid[1] - grid[0]
-    minimum = minimize_scalar(
-        lambda x: float(oracle_excess_risk(task, math.exp(x))),
-        bounds=(best - width, best + width),
-        method="bounded",
-    )
-    return math.exp(minimum.x)
+    return math.exp(refined(lambda x: float(oracle_excess_risk(task, math.exp(x))), best, width))
+
+
+def refined(function: Callable[[float], float], best: float, width: float) -> float:
+    """Where a function is smallest near the best point of a grid of that width."""
+    bounds = (best - width, best + width)
+    return float(minimize_scalar(function, bounds=bounds, method="bounded").x)
 
 
 def linear_excess_risk(task: Task) -> float:

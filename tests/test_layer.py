@@ -180,7 +180,7 @@ def test_layers_are_drawn_and_tabulated() -> None:
         (lambda: Architecture(heads=3), "does not divide into 3 heads"),
         (lambda: LayerTraining(TASK, n_informative=5), "n_informative must be in 1 .. 4"),
         (lambda: LayerTraining(TASK, optimiser="lbfgs"), "sgd or adam"),  # type: ignore[arg-type]
-        (lambda: LayerTraining(TASK, seed=-1), "seed must not be negative"),
+        (lambda: LayerTraining(TASK, seed=-1), "seed must be an integer of at least 0"),
         (lambda: train_layers(LayerTraining(TASK), []), "runs must be"),
     ],
 )

@@ -21,13 +21,19 @@ from slr import (
 )
 from slr.attentions.best import best_attention, sample_scores
 from slr.predictor import Gate
+from slr.task import FloatArray, Truth
 from slr.yardsticks import (
     bayes_logits,
-    bayes_predict,
     bayes_weights,
     inclusion_probabilities,
     sample_tokens,
 )
+
+
+def bayes_predict(task: Task, truth: Truth, X: FloatArray) -> FloatArray:
+    """E[Y|X], shape (n,) for X of shape (n, L, d)."""
+    p = bayes_weights(task, X @ truth.k_star, np.sum(X**2, axis=2))
+    return np.asarray(np.sum(p * (X @ truth.v_star), axis=1))
 
 
 @pytest.mark.parametrize("d", [2, 20, 80])

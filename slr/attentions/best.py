@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import erf
 
 from slr.predictor import Gate, activate
 from slr.task import FloatArray, Task
-from slr.yardsticks import Estimate, chunk_sizes
+from slr.yardsticks import Estimate, chunk_sizes, refined
 
 TUNING_TOKENS = 50_000  # drawn to find lam and threshold: errors there are of second order
 
@@ -127,10 +127,5 @@ def _search(
     if fit_threshold:
         minimum = minimize(risk_at, best, method="Nelder-Mead", options={"maxfev": 80})
         return math.exp(minimum.x[0]), float(minimum.x[1])
-    width = grid[1] - grid[0]
-    minimum = minimize_scalar(
-        lambda x: risk_at(np.array([x, 0.0])),
-        bounds=(best[0] - width, best[0] + width),
-        method="bounded",
-    )
-    return math.exp(minimum.x), 0.0
+    x = refined(lambda x: risk_at(np.array([x, 0.0])), best[0], width=grid[1] - grid[0])
+    return math.exp(x), 0.0

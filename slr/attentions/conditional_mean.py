@@ -40,10 +40,10 @@ class LatentTask:
 class Contexts(NamedTuple):
     """n latents: L tokens of each, and queries with the conditional mean there."""
 
-    keys: FloatArray  # (n, L, d_key)
-    values: FloatArray  # (n, L)
-    queries: FloatArray  # (n, n_queries, d_key)
-    target: FloatArray  # (n, n_queries)
+    keys: Any  # (n, L, d_key), all of numpy or all of torch
+    values: Any  # (n, L)
+    queries: Any  # (n, n_queries, d_key)
+    target: Any  # (n, n_queries)
 
 
 def sample_contexts(
@@ -69,15 +69,12 @@ def softmax_attention(contexts: Contexts, metric: Any) -> FloatArray:
     return np.asarray((weights @ contexts.values[:, :, None])[:, :, 0] / total)
 
 
-def kernel_attention(contexts: Contexts, precision: float, ridge: float) -> FloatArray:
-    """Kernel ridge regression at the queries, shape (n, n_queries)."""
+def kernel_attention(contexts: Contexts, precision: Any, ridge: Any, xp: Any = np) -> Any:
+    """Kernel ridge regression at the queries, shape (n, n_queries); xp is numpy or torch."""
     keys, queries = contexts.keys, contexts.queries
-    gram = np.exp(precision * (keys @ keys.transpose(0, 2, 1) - 1))
-    gram[:, range(keys.shape[1]), range(keys.shape[1])] += ridge
-    coefficients = np.linalg.solve(gram, contexts.values[:, :, None])
-    return np.asarray(
-        (np.exp(precision * (queries @ keys.transpose(0, 2, 1) - 1)) @ coefficients)[:, :, 0]
-    )
+    gram = xp.exp(precision * (keys @ keys.mT - 1)) + ridge * xp.eye(keys.shape[1])
+    coefficients = xp.linalg.solve(gram, contexts.values[:, :, None])
+    return (xp.exp(precision * (queries @ keys.mT - 1)) @ coefficients)[:, :, 0]
 
 
 def squared_errors(estimates: FloatArray, contexts: Contexts) -> FloatArray:

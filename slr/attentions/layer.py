@@ -78,9 +78,7 @@ def start_parameters(
     d, p, m = task.d, architecture.width, architecture.hidden
 
     def normal(*shape: int, scale: float) -> Tensor:
-        draws = [
-            torch.randn(shape, generator=generator, dtype=torch.float64) for generator in generators
-        ]
+        draws = [torch.randn(shape, generator=g, dtype=torch.float64) for g in generators]
         return scale * torch.stack(draws).to(torch.get_default_dtype())
 
     def matrix(rows: int, columns: int) -> Tensor:

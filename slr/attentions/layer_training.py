@@ -25,8 +25,8 @@ from slr.attentions.layer import (
     start_parameters,
 )
 from slr.dynamics.reduced import Progress
-from slr.dynamics.trajectory import logged_steps
-from slr.task import FloatArray, Task
+from slr.dynamics.trajectory import logged_steps, tidy
+from slr.task import FloatArray, Task, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,8 +56,7 @@ class LayerTraining:
             raise ValueError(f"n_informative must be in 1 .. {self.task.L}: {self.n_informative}")
         if self.optimiser not in ("sgd", "adam"):
             raise ValueError(f"optimiser must be sgd or adam, not {self.optimiser!r}")
-        if self.seed < 0:
-            raise ValueError(f"the seed must not be negative, but is {self.seed}")
+        check_whole(0, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -78,16 +77,8 @@ class LayerRuns:
 
     def to_frame(self) -> pd.DataFrame:
         """A tidy table, one row per run and logged step."""
-        import pandas as pd
-
-        runs, n_logged = self.excess_risk.shape
-        columns = {
-            "run": np.repeat(np.arange(runs), n_logged),
-            "step": np.tile(self.step, runs),
-        }
-        for name in ("excess_risk", "mass", "key_cosine", "value_cosine", "swap_cosine"):
-            columns[name] = getattr(self, name).ravel()
-        return pd.DataFrame(columns)
+        names = ("excess_risk", "mass", "key_cosine", "value_cosine", "swap_cosine")
+        return tidy(self.step, **{name: getattr(self, name) for name in names})
 
 
 class Sequences(NamedTuple):

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from slr.attentions.conditional_mean import LatentTask, sample_contexts
+from slr.attentions.conditional_mean import Contexts, LatentTask, kernel_attention, sample_contexts
 from slr.dynamics.reduced import Progress
 from slr.task import FloatArray
 
@@ -47,24 +46,16 @@ def learn_attention(
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, n_steps)
     for _ in range(n_steps):
         contexts = sample_contexts(task, batch_size, L, N_QUERIES, rng)
-        keys, values, queries, target = (torch.from_numpy(x) for x in contexts)
+        keys, values, queries, target = contexts = Contexts(*map(torch.from_numpy, contexts))
         softmax = (queries @ metric @ keys.mT).softmax(dim=2) @ values[:, :, None]
-        kernel = _kernel_attention(keys, values, queries, logs[0].exp(), logs[1].exp())
+        kernel = kernel_attention(contexts, logs[0].exp(), logs[1].exp(), torch)
         # Neither loss depends on the other's parameters: one step trains both, each for itself.
         loss = ((softmax[:, :, 0] - target) ** 2).mean() + ((kernel - target) ** 2).mean()
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step()
         schedule.step()
         if progress:
             progress(1)
     precision, ridge = (math.exp(x) for x in logs.tolist())
     return Learned(metric.detach().numpy(), precision, ridge)
-
-
-def _kernel_attention(
-    keys: Tensor, values: Tensor, queries: Tensor, precision: Tensor, ridge: Tensor
-) -> Tensor:
-    gram = torch.exp(precision * (keys @ keys.mT - 1)) + ridge * torch.eye(keys.shape[1])
-    coefficients = torch.linalg.solve(gram, values[:, :, None])
-    return (torch.exp(precision * (queries @ keys.mT - 1)) @ coefficients)[:, :, 0]

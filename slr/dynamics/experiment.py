@@ -10,7 +10,7 @@ from slr.dynamics import reduced
 from slr.dynamics.steps import MIN_D_SGD
 from slr.dynamics.trajectory import Trajectory
 from slr.overlaps import start_on_manifold, start_on_sphere
-from slr.task import Task
+from slr.task import Task, check_size, check_whole
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         _ = self.task
-        for name in ("lam", "lam_decay", "step_size"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be at least 0 and finite, not {getattr(self, name)}")
-        for name, least in (
-            ("batch_size", 1), ("n_steps", 0), ("log_every", 1), ("runs", 1), ("seed", 0),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if value != int(value) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
+        check_size(lam=self.lam, lam_decay=self.lam_decay, step_size=self.step_size)
+        check_whole(0, n_steps=self.n_steps, seed=self.seed)
+        check_whole(1, batch_size=self.batch_size, log_every=self.log_every, runs=self.runs)
         if self.start not in ("sphere", "manifold"):
             raise ValueError(f"start must be sphere or manifold, not {self.start!r}")
         if self.optimiser not in ("pgd", "sgd"):

@@ -14,6 +14,7 @@ from slr.erf_risk import gate_moments
 from slr.task import FloatArray, Task
 
 Kind = Literal["minimum", "saddle", "maximum"]
+KINDS: dict[int, Kind] = {-2: "minimum", 0: "saddle", 2: "maximum"}  # by two eigenvalues' signs
 NEWTON_STEPS = 100
 
 
@@ -87,7 +88,8 @@ def fixed_points(task: Task, lam: float, *, grid: int = 15) -> list[FixedPoint]:
     for kappa, nu in sorted(map(tuple, roots)):
         eigenvalues = np.linalg.eigvals(flow_jacobian(task, kappa, nu, lam)).real
         if (eigenvalues != 0).all():
-            points.append(FixedPoint(float(kappa), float(nu), _kind(eigenvalues)))
+            kind = KINDS[int(np.sign(eigenvalues).sum())]
+            points.append(FixedPoint(float(kappa), float(nu), kind))
     return points
 
 
@@ -103,9 +105,3 @@ def _newton(task: Task, point: FloatArray, lam: float) -> FloatArray | None:
         if np.abs(step).max() < 1e-12:
             return np.asarray(np.round(np.clip(point, -1, 1), 9) + 0.0)
     return None
-
-
-def _kind(eigenvalues: Any) -> Kind:
-    if (eigenvalues < 0).all():
-        return "minimum"
-    return "maximum" if (eigenvalues > 0).all() else "saddle"

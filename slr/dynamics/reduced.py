@@ -22,7 +22,7 @@ from slr.dynamics.steps import MIN_D_SGD, embedding, overlaps_of, pgd_step, sgd_
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
 from slr.erf_risk import excess_risk
 from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
-from slr.task import FloatArray, Task
+from slr.task import FloatArray, Task, check_size, check_whole
 
 N_BLOCKS = 50  # how often progress is reported
 PROBE_STEPS = 10  # further steps that show whether the risk still goes down
@@ -50,15 +50,8 @@ def pgd(
     array([  0,  50, 100])
     """
     states, settings = _prepare(task, start, lam, lam_decay, step_size)
-    vectors = np.array([embedding(Overlaps(*state)) for state in states])
     steps = logged_steps(n_steps, log_every)
-    log = np.empty((len(states), len(steps), 5))
-    constants = (task.signal, float(task.gamma), task.L - 1)
-
-    def advance(rows: Any) -> None:
-        _pgd_runs(vectors, settings, steps[rows], log[:, rows], *constants)
-
-    _in_blocks(advance, states, steps, log, progress)
+    log = _pgd_log(task, states, settings, steps, progress)
     return _trajectory(task, steps, log, settings)
 
 
@@ -87,24 +80,21 @@ def sgd(
         raise ValueError(
             f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for d={task.d}"
         )
-    if batch_size != int(batch_size) or batch_size < 1:
-        raise ValueError(f"batch_size must be an integer of at least 1, not {batch_size}")
+    check_whole(1, batch_size=batch_size)
     states, settings = _prepare(task, start, lam, lam_decay, step_size)
-    steps = logged_steps(n_steps, log_every)
-    log = np.empty((len(states), len(steps), 5))
+    all_steps = logged_steps(n_steps, log_every)
     rngs = rng_per_run(rng, len(states))
-    numbers = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
+    constants = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
 
     with ThreadPoolExecutor(numba.get_num_threads()) as threads:
 
-        def advance(rows: Any) -> None:
-            def run(i: int) -> None:  # compiled code that lets go of the GIL
-                _sgd_run(states[i], settings[i], steps[rows], log[i, rows], *numbers, rngs[i])
+        def advance(steps: Any, log: Any) -> None:
+            runs = zip(states, settings, log, rngs, strict=True)
+            # Compiled code that lets go of the GIL.
+            list(threads.map(lambda run: _sgd_run(*run, steps, constants), runs))
 
-            list(threads.map(run, range(len(states))))
-
-        _in_blocks(advance, states, steps, log, progress)
-    return _trajectory(task, steps, log, settings)
+        log = _in_blocks(advance, states, all_steps, progress)
+    return _trajectory(task, all_steps, log, settings)
 
 
 def _prepare(
@@ -118,42 +108,56 @@ def _prepare(
     if states.ndim != 2:
         raise ValueError(f"the overlaps of a start must have shape (runs,), not {states.shape[2:]}")
     check_gram(task, Overlaps(*states.T))
-    settings = np.empty((len(states), 3))
-    for column, (name, value) in enumerate(
-        {"lam": lam, "lam_decay": lam_decay, "step_size": step_size}.items()
-    ):
-        if not (np.isfinite(value).all() and np.greater_equal(value, 0).all()):
-            raise ValueError(f"{name} must be at least 0 and finite, not {value}")
-        if np.ndim(value) > 1 or (np.ndim(value) == 1 and len(value) != len(states)):
-            raise ValueError(
-                f"{name} must be a number or one per run, not of shape {np.shape(value)}"
-            )
-        settings[:, column] = value
-    return states, settings
+    named = {"lam": lam, "lam_decay": lam_decay, "step_size": step_size}
+    check_size(**named)
+    for name, value in named.items():
+        if np.shape(value) not in ((), (len(states),)):
+            shape = np.shape(value)
+            raise ValueError(f"{name} must be a number or one per run, not of shape {shape}")
+    settings = [np.broadcast_to(value, len(states)) for value in named.values()]
+    return states, np.stack(settings, axis=1).astype(float)
+
+
+def _pgd_log(
+    task: Task, states: FloatArray, settings: FloatArray, steps: Any, progress: Progress | None
+) -> FloatArray:
+    """The states of PGD at the logged steps, shape (runs, n_logged, 5)."""
+    vectors = np.array([embedding(Overlaps(*state)) for state in states])
+    constants = (task.signal, float(task.gamma), task.L - 1)
+
+    def advance(steps: Any, log: Any) -> None:
+        _pgd_runs(vectors, settings, log, steps, constants)
+
+    return _in_blocks(advance, states, steps, progress)
 
 
 def _in_blocks(
-    advance: Callable[[slice], None],
+    advance: Callable[[Any, FloatArray], None],
     states: FloatArray,
     steps: Any,
-    log: FloatArray,
     progress: Progress | None,
-) -> None:
-    """Log the start, then advance from one logged step to the next, a block of rows at a time."""
+) -> FloatArray:
+    """The log: the start, then what ``advance`` writes into a block of rows at a time.
+
+    The first row of a block is the last of the block before.
+    """
+    log = np.empty((len(states), len(steps), 5))
     log[:, 0] = states
     size = max(1, math.ceil(len(steps) / N_BLOCKS)) if progress else len(steps)
     for first in range(0, len(steps) - 1, size):
-        last = min(first + size, len(steps) - 1)
-        advance(slice(first, last + 1))
+        block = slice(first, first + size + 1)
+        advance(steps[block], log[:, block])
         if progress:
-            progress(int(steps[last] - steps[first]) * len(states))
+            progress(int(steps[block][-1] - steps[first]) * len(states))
+    return log
 
 
 def _trajectory(task: Task, steps: Any, log: FloatArray, settings: FloatArray) -> Trajectory:
     lam = lam_at(steps, settings[:, :1], settings[:, 1:2])
-    diverged = ~np.isfinite(log).all(axis=(1, 2))
+    finite = np.isfinite(log.sum(axis=2))
+    diverged = ~finite.all(axis=1)
     for run in np.flatnonzero(diverged):  # keep the last finite state
-        bad = int(np.argmin(np.isfinite(log[run]).all(axis=1)))
+        bad = int(np.argmin(finite[run]))
         log[run, bad:] = log[run, bad - 1]
     diverged |= _is_unstable(task, log[:, -1], lam[:, -1], settings[:, 2])
     return Trajectory(task, steps, lam, _as_overlaps(log), diverged)
@@ -161,12 +165,8 @@ def _trajectory(task: Task, steps: Any, log: FloatArray, settings: FloatArray) -
 
 def _is_unstable(task: Task, states: FloatArray, lam: FloatArray, step_size: FloatArray) -> Any:
     """Would more steps of this size on the risk raise it? One answer per run."""
-    vectors = np.array([embedding(Overlaps(*state)) for state in states])
     settings = np.stack([lam, np.zeros(len(states)), step_size], axis=1)
-    log = np.empty((len(states), PROBE_STEPS + 1, 5))
-    log[:, 0] = states
-    constants = (task.signal, float(task.gamma), task.L - 1)
-    _pgd_runs(vectors, settings, np.arange(PROBE_STEPS + 1), log, *constants)
+    log = _pgd_log(task, states, settings, np.arange(PROBE_STEPS + 1), None)
     unstable = np.asarray(~np.isfinite(log).all(axis=(1, 2)))
     risks = excess_risk(task, _as_overlaps(log[~unstable]), lam[~unstable, None])
     rises = np.diff(risks, axis=1) > RISE_TOLERANCE * (1 + abs(risks[:, 1:]))
@@ -179,42 +179,17 @@ def _as_overlaps(log: FloatArray) -> Overlaps:
 
 
 @compiled(parallel=True)
-def _pgd_runs(
-    vectors: Any, settings: Any, steps: Any, log: Any, h: float, gamma: float, n: int
-) -> None:
+def _pgd_runs(vectors: Any, settings: Any, log: Any, steps: Any, constants: Any) -> None:
     """Take k and v of all runs, in their four dimensions, through the logged steps."""
     for run in prange(len(vectors)):
         lam, lam_decay, step_size = settings[run]
         k, v = _four(vectors[run, 0]), _four(vectors[run, 1])
         for row in range(1, len(steps)):
             for t in range(steps[row - 1], steps[row]):
-                k, v = pgd_step(k, v, h, gamma, n, lam / (1 + lam_decay * t), step_size)
-            _write(log[run, row], overlaps_of(k, v))
-        vectors[run, 0, 0], vectors[run, 0, 1], vectors[run, 0, 2], vectors[run, 0, 3] = k
-        vectors[run, 1, 0], vectors[run, 1, 1], vectors[run, 1, 2], vectors[run, 1, 3] = v
-
-
-@compiled(nogil=True)
-def _sgd_run(
-    state_array: Any,
-    settings: Any,
-    steps: Any,
-    log: Any,
-    d: float,
-    gamma: float,
-    n: int,
-    noise_std: float,
-    batch_size: int,
-    rng: np.random.Generator,
-) -> None:
-    lam, lam_decay, step_size = settings
-    state = Overlaps(*_five(state_array))
-    for row in range(1, len(steps)):
-        for t in range(steps[row - 1], steps[row]):
-            lam_t = lam / (1 + lam_decay * t)
-            state = sgd_step(state, d, gamma, n, noise_std, lam_t, step_size, batch_size, rng)
-        _write(log[row], state)
-    _write(state_array, state)
+                k, v = pgd_step(k, v, constants, lam / (1 + lam_decay * t), step_size)
+            log[run, row] = overlaps_of(k, v)
+        vectors[run, 0] = k
+        vectors[run, 1] = v
 
 
 @compiled()
@@ -222,11 +197,16 @@ def _four(array: Any) -> Any:
     return array[0], array[1], array[2], array[3]
 
 
-@compiled()
-def _five(array: Any) -> Any:
-    return array[0], array[1], array[2], array[3], array[4]
-
-
-@compiled()
-def _write(array: Any, state: Overlaps) -> None:
-    array[0], array[1], array[2], array[3], array[4] = state
+@compiled(nogil=True)
+def _sgd_run(
+    overlaps: Any, settings: Any, log: Any, rng: np.random.Generator, steps: Any, constants: Any
+) -> None:
+    """Take the overlaps of one run through the logged steps."""
+    lam, lam_decay, step_size = settings
+    kappa, nu, theta, eta, rho = overlaps
+    state = Overlaps(kappa, nu, theta, eta, rho)
+    for row in range(1, len(steps)):
+        for t in range(steps[row - 1], steps[row]):
+            state = sgd_step(state, constants, lam / (1 + lam_decay * t), step_size, rng)
+        log[row] = state
+    overlaps[:] = state

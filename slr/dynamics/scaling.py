@@ -9,6 +9,7 @@ the step size need not shrink, and log d steps remain.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -71,23 +72,16 @@ def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float 
         return float(abs(overlaps_of.py_func(y[:4], y[4:]).eta) - ALIGNMENT)
 
     aligned.terminal = swapped.terminal = True  # type: ignore[attr-defined]
-    solution = solve_ivp(
-        velocity,
-        (0, max_time),
-        embedding(start).ravel(),
-        method="LSODA",
-        events=(aligned, swapped),
-        rtol=1e-7,
-        atol=1e-10,
-    )
+    options: dict[str, Any] = {"method": "LSODA", "rtol": 1e-7, "atol": 1e-10}
+    y = embedding(start).ravel()
+    solution = solve_ivp(velocity, (0, max_time), y, events=(aligned, swapped), **options)
     return float(solution.t_events[0][0]) if len(solution.t_events[0]) else math.inf
 
 
 def flow_times_to_align(task: Task, runs: int, rng: np.random.Generator, lam: float) -> FloatArray:
     """Times of the flow from random starts on the sphere, shape (runs,)."""
-    starts = start_on_sphere(task, runs, rng)
-    each = [Overlaps(*map(float, starts.at(run))) for run in range(runs)]
-    return np.array([flow_time_to_align(task, start, lam) for start in each])
+    starts = np.transpose(start_on_sphere(task, runs, rng)).tolist()
+    return np.array([flow_time_to_align(task, Overlaps(*start), lam) for start in starts])
 
 
 def stability_limit(task: Task, lam: float) -> float:

@@ -67,12 +67,12 @@ def overlaps_of(k: Any, v: Any) -> Overlaps:
 
 
 @compiled()
-def pgd_step(k: Any, v: Any, h: float, gamma: float, n: int, lam: float, step_size: float) -> Any:
-    """One step of projected gradient descent on the risk; h = sqrt(d/2), n = L - 1.
+def pgd_step(k: Any, v: Any, constants: Any, lam: float, step_size: float) -> Any:
+    """One step of projected gradient descent on the risk; constants h = sqrt(d/2), gamma, L - 1.
 
     k and v are tuples of their coordinates in the embedding, which stay in registers.
     """
-    r = partial_derivatives(overlaps_of(k, v), h, gamma, n, lam)
+    r = partial_derivatives(overlaps_of(k, v), *constants, lam)
     gradient_k = (r.rho * v[0] + r.kappa, r.rho * v[1] + r.eta, r.rho * v[2], r.rho * v[3])
     gradient_v = (r.rho * k[0] + r.theta, r.rho * k[1] + r.nu, r.rho * k[2], r.rho * k[3])
     return moved(k, gradient_k, step_size), moved(v, gradient_v, step_size)
@@ -122,20 +122,15 @@ def frame(overlaps: Overlaps) -> Any:
 
 @compiled()
 def sgd_step(
-    overlaps: Overlaps,
-    d: float,
-    gamma: float,
-    n: int,
-    noise_std: float,
-    lam: float,
-    step_size: float,
-    batch_size: int,
-    rng: np.random.Generator,
+    overlaps: Overlaps, constants: Any, lam: float, step_size: float, rng: np.random.Generator
 ) -> Overlaps:
-    """One step on a fresh batch: the overlaps that vectors in R^d would have, in law; n = L - 1."""
+    """One step on a fresh batch: the overlaps that vectors in R^d would have, in law.
+
+    The constants are d, gamma, n = L - 1, noise_std and batch_size.
+    """
+    d, gamma, n, noise_std, batch_size = constants
     h = math.sqrt(d / 2)
-    coordinates = frame(overlaps)
-    v, k_star, v_star = coordinates
+    v, k_star, v_star = frame(overlaps)
     rho, off = v[0], v[1]
     slope = lam * TWO_OVER_SQRT_PI
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from slr.erf_risk import excess_risk
 from slr.overlaps import Overlaps, distance_to_manifold
-from slr.task import FloatArray, Task
+from slr.task import FloatArray, Task, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,19 +89,23 @@ class Trajectory:
 
     def to_frame(self) -> pd.DataFrame:
         """A tidy table, one row per run and logged step."""
-        import pandas as pd
+        return tidy(
+            self.step,
+            lam=self.lam,
+            **self.overlaps._asdict(),
+            excess_risk=self.excess_risk,
+            distance_to_manifold=self.distance_to_manifold,
+            diverged=np.broadcast_to(self.diverged[:, None], self.lam.shape),
+        )
 
-        n_logged = len(self.step)
-        columns: dict[str, Any] = {
-            "run": np.repeat(np.arange(self.runs), n_logged),
-            "step": np.tile(self.step, self.runs),
-            "lam": self.lam.ravel(),
-            **{name: values.ravel() for name, values in self.overlaps._asdict().items()},
-            "excess_risk": self.excess_risk.ravel(),
-            "distance_to_manifold": self.distance_to_manifold.ravel(),
-            "diverged": np.repeat(self.diverged, n_logged),
-        }
-        return pd.DataFrame(columns)
+
+def tidy(step: npt.NDArray[np.int64], **columns: Any) -> pd.DataFrame:
+    """A table with one row per run and logged step, from arrays of shape (runs, n_logged)."""
+    import pandas as pd
+
+    runs = len(next(iter(columns.values())))
+    index = {"run": np.repeat(np.arange(runs), len(step)), "step": np.tile(step, runs)}
+    return pd.DataFrame(index | {name: values.ravel() for name, values in columns.items()})
 
 
 def alignment(overlaps: Overlaps) -> Any:
@@ -112,10 +116,8 @@ def alignment(overlaps: Overlaps) -> Any:
 
 def logged_steps(n_steps: int, log_every: int) -> npt.NDArray[np.int64]:
     """0, log_every, 2 log_every, ... and n_steps."""
-    if n_steps != int(n_steps) or n_steps < 0:
-        raise ValueError(f"n_steps must be an integer of at least 0, not {n_steps}")
-    if log_every != int(log_every) or log_every < 1:
-        raise ValueError(f"log_every must be an integer of at least 1, not {log_every}")
+    check_whole(0, n_steps=n_steps)
+    check_whole(1, log_every=log_every)
     steps = np.arange(0, n_steps + 1, log_every, dtype=np.int64)
     return steps if steps[-1] == n_steps else np.append(steps, np.int64(n_steps))
 

@@ -21,11 +21,11 @@ import numpy as np
 from joblib.externals.loky.process_executor import BrokenProcessPool  # type: ignore[import-untyped]
 
 from slr.dynamics.compiled import SOURCE
+from slr.dynamics.reduced import Progress
 from slr.sweep.grid import Grid
 from slr.sweep.rows import CELL, open_rows
 
 Compute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-Progress = Callable[[int], object]  # is told how many cells were done
 
 BATCH_SECONDS = 1.0  # of work in a batch; some 5 ms go into sending it and keeping its rows
 SECONDS_PER_WORKER = 0.02  # longer ones for many workers: the sender takes 50 batches per second
@@ -70,12 +70,12 @@ def sweep(
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
+    tell: Progress = progress or (lambda cells: None)
     function = f"{compute.__module__}.{compute.__qualname__}"
     description = {"function": function, "version": version, "grid": grid.axes}
     with open_rows(Path(folder), description, len(grid), overwrite=overwrite) as rows:
         missing, seconds = rows.missing(), 0.0
-        if progress:
-            progress(len(grid) - len(missing))
+        tell(len(grid) - len(missing))
         if len(missing):
             parent = None if cluster else os.getpid()
             run = functools.partial(run_batch, compute, grid, source=SOURCE, parent=parent)
@@ -87,8 +87,7 @@ def sweep(
                         rows.add({CELL: cells} | grid.columns(cells) | columns)
                         batches.learn(len(cells), took)
                         seconds += took
-                        if progress:
-                            progress(len(cells))
+                        tell(len(cells))
         return Swept(rows.table(), len(missing), seconds)
 
 

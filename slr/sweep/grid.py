@@ -51,17 +51,13 @@ class Grid:
         if not 0 <= number < len(self):
             raise IndexError(f"no cell {number} in a grid of {len(self)}")
         places = np.unravel_index(number, self.shape)
-        return {
-            name: values[place]
-            for (name, values), place in zip(self.axes.items(), places, strict=True)
-        }
+        return {name: self.axes[name][i] for name, i in zip(self.axes, places, strict=True)}
 
     def columns(self, numbers: Iterable[int] | np.ndarray[Any, Any]) -> dict[str, Any]:
         """The settings of many cells, one array per axis."""
         places = np.unravel_index(np.asarray(numbers), self.shape)
         return {
-            name: np.array(values)[place]
-            for (name, values), place in zip(self.axes.items(), places, strict=True)
+            name: np.array(self.axes[name])[i] for name, i in zip(self.axes, places, strict=True)
         }
 
 
@@ -74,10 +70,10 @@ def expand_range(text: str) -> list[float]:
     try:
         first, last, count, *scale = text.split(":")
         ends, n = (float(first), float(last)), int(count)
+        if scale not in ([], ["log"]) or n < 1 or not all(map(math.isfinite, ends)):
+            raise ValueError
     except ValueError:
         raise ValueError(f"{text!r} is not a range; write first:last:count, or ...:log") from None
-    if scale not in ([], ["log"]) or n < 1 or not all(map(math.isfinite, ends)):
-        raise ValueError(f"{text!r} is not a range; write first:last:count, or ...:log")
     if scale and min(ends) <= 0:
         raise ValueError(f"{text!r}: a range on a log scale must be positive")
     values = (np.geomspace if scale else np.linspace)(*ends, n)

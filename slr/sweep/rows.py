@@ -29,9 +29,10 @@ class Rows:
         for path in folder.glob(".*.tmp"):  # left by a process that was killed while writing
             path.unlink()
         for path in self.parts():
-            if not _is_whole(path):
+            try:
+                pq.read_metadata(path)
+            except (pa.ArrowInvalid, OSError):  # cut off: the machine lost power
                 path.unlink()
-        self._next = 1 + max((int(path.stem.split("-")[1]) for path in self.parts()), default=-1)
 
     def parts(self) -> list[Path]:
         return sorted(self.folder.glob("part-*.parquet"))
@@ -44,11 +45,10 @@ class Rows:
         return np.flatnonzero(~done)
 
     def add(self, columns: Mapping[str, Any]) -> None:
-        """Keep rows for good."""
+        """Keep rows for good, in a part named after its first cell: no other part has that."""
         rows = pa.table(dict(columns))
-        path = self.folder / f"part-{self._next:09}.parquet"
+        path = self.folder / f"part-{columns[CELL][0]:09}.parquet"
         _write_whole(path, lambda partial: pq.write_table(rows, partial))
-        self._next += 1
 
     def table(self) -> Any:
         """The rows of all cells, in their order, as a pandas DataFrame."""
@@ -106,15 +106,6 @@ def _is_free(folder: Path) -> bool:
     """Does the folder hold a sweep, or nothing at all?"""
     names = {path.name for path in folder.iterdir()}
     return DESCRIPTION in names or names <= {LOCK, f".{DESCRIPTION}.tmp"}
-
-
-def _is_whole(path: Path) -> bool:
-    """Was the file written to its end? A machine that lost power leaves others."""
-    try:
-        pq.read_metadata(path)
-    except (pa.ArrowInvalid, OSError):
-        return False
-    return True
 
 
 def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
