@@ -40,10 +40,9 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
     train = dataset["train"]
     some = train.select(draw(len(train), N_FOR_LAYER))
     layer = reading_layer(cls_attention(model, tokenizer, some))
-    table = []
-    for (name, split), rng in zip(
-        dataset.items(), np.random.default_rng(seed).spawn(len(dataset)), strict=True
-    ):
+    table: list[dict[str, Any]] = []
+    rngs = np.random.default_rng(seed).spawn(len(dataset))
+    for (name, split), rng in zip(dataset.items(), rngs, strict=True):
         rows = columns_of(split)
         states = cls_attention(model, tokenizer, rows)
         predicted = logit_differences(model, tokenizer, rows["text"]) > 0
@@ -51,12 +50,11 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
             "accuracy": predicted == (states.tokens.labels == 1),
             "attention_mass": attention_mass(states)[:, layer - 1].mean(axis=1),
         }
-        row: dict[str, Any] = {"split": name, "rows": len(split), "layer": layer}
+        table.append({"split": name, "rows": len(split), "layer": layer})
         for measure, per_sentence in values.items():
             interval = cluster_bootstrap(per_sentence, states.tokens.clusters, rng=rng)
             ends = {f"{measure}_low": interval.low, f"{measure}_high": interval.high}
-            row |= {measure: interval.value, **ends}
-        table.append(row)
+            table[-1] |= {measure: interval.value, **ends}
     return pd.DataFrame(table)
 
 
@@ -67,17 +65,14 @@ def compare_sparsity(
 
     >>> compare_sparsity({"trained": model, "untrained": untrained_like(model)}, tokenizer, dataset)
     """
-    tables = []
+    tables = {}
     for split, data in dataset.items():
         rows = columns_of(data.select(draw(len(data), max_sentences)))
-        attention = {name: cls_attention(model, tokenizer, rows) for name, model in models.items()}
-        for name, states in attention.items():
-            tables.append(sparsity_table(states).assign(model=name, split=split))
-        uniform = sparsity_table(next(iter(attention.values())), uniform=True)
-        tables.append(uniform.assign(model="uniform", split=split))
-    table = pd.concat(tables, ignore_index=True)
-    first = ["model", "split", "layer", "head"]
-    return table[[*first, *(name for name in table.columns if name not in first)]]
+        for name, model in models.items():
+            states = cls_attention(model, tokenizer, rows)
+            tables[name, split] = sparsity_table(states)
+        tables["uniform", split] = sparsity_table(states, uniform=True)
+    return pd.concat(tables, names=["model", "split"]).droplevel(2).reset_index()
 
 
 def compare_dependence(

@@ -5,14 +5,13 @@ single sentences believes in thousands of independent observations where there a
 clusters are drawn.
 """
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from probing.arrays import FloatArray, IntArray
+from probing.arrays import IntArray
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,11 @@ def cluster_bootstrap(
     >>> cluster_bootstrap(correct, words, rng=np.random.default_rng(0)).value
     0.75
     """
-    values = _check_values(values)
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"values must be one number per sentence, not of shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("values must be finite")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, not {level}")
     if n_resamples < 1:
@@ -75,7 +78,9 @@ def cluster_bootstrap(
     n_cells = sizes[0] * sizes[1]
     sums = np.bincount(cells, values, n_cells).reshape(sizes)
     counts = np.bincount(cells, minlength=n_cells).reshape(sizes).astype(float)
-    rows, columns = (_multiplicities(size, n_resamples, rng) for size in sizes)
+    rows, columns = (  # how often each label is drawn, (n_resamples, size)
+        rng.multinomial(size, np.full(size, 1 / size), n_resamples).astype(float) for size in sizes
+    )
     totals = ((rows @ counts) * columns).sum(axis=1)
     drawn = totals > 0  # with sparsely crossed keys a sample may be empty; it has no mean
     if not drawn.any():
@@ -85,25 +90,9 @@ def cluster_bootstrap(
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def _multiplicities(size: int, n_resamples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each of size labels is drawn, shape (n_resamples, size)."""
-    return rng.multinomial(size, np.full(size, 1 / size), size=n_resamples).astype(float)
-
-
-def _check_values(values: Any) -> FloatArray:
-    array = np.asarray(values, dtype=float)
-    if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"values must be one number per sentence, not of shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError("values must be finite")
-    return array
-
-
 def _keys(clusters: Any) -> Sequence[Any]:
     """One array of labels, or a sequence of one or two of them, as a sequence."""
-    if isinstance(clusters, np.ndarray) and clusters.ndim == 1:
-        return [clusters]
-    if len(clusters) == 0 or isinstance(clusters[0], str | numbers.Number | np.generic):
+    if len(clusters) == 0 or np.ndim(clusters[0]) == 0:
         return [clusters]
     if len(clusters) > 2:
         raise ValueError(

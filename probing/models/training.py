@@ -64,29 +64,16 @@ class TrainingConfig:
             raise ValueError(f"the seed must not be negative, but is {self.seed}")
 
 
-class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
+def augmented_epochs(
+    token_ids: list[list[int]], labels: list[int], unknown: int, config: TrainingConfig
+) -> list[dict[str, Any]]:
     """Every sentence once per epoch, each time augmented anew."""
-
-    def __init__(
-        self,
-        token_ids: list[list[int]],
-        labels: list[int],
-        unknown: int,
-        config: TrainingConfig,
-    ) -> None:
-        self.labels = labels * config.epochs
-        rng = np.random.default_rng([config.seed, 1])
-        self.token_ids = [
-            augment(ids, unknown, config.augmentation, rng)
-            for _ in range(config.epochs)
-            for ids in token_ids
-        ]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {"input_ids": self.token_ids[index], "label": self.labels[index]}
+    rng = np.random.default_rng([config.seed, 1])
+    return [
+        {"input_ids": augment(ids, unknown, config.augmentation, rng), "label": label}
+        for _ in range(config.epochs)
+        for ids, label in zip(token_ids, labels, strict=True)
+    ]
 
 
 class _Bar(ProgressCallback):  # type: ignore[misc]
@@ -158,7 +145,7 @@ def train(
     token_ids = tokenizer(texts)["input_ids"]
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")
-    sentences = Sentences(token_ids, labels, tokenizer.unk_token_id, config)
+    sentences = augmented_epochs(token_ids, labels, tokenizer.unk_token_id, config)
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by torchrun
     n_steps = math.ceil(len(sentences) / config.batch_size)
     arguments = TrainingArguments(
