@@ -8,6 +8,7 @@ and value direction of a head (probing/circuits/heads.py) stand for k, v. All at
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,9 @@ def informative_states(states: States, layer: int) -> FloatArray:
 
 def head_overlaps(head: Head, directions: StateDirections) -> Overlaps:
     """The five overlaps of a head's directions with those of the states that it reads."""
-    k_hat, v_hat = directions.k_hat, directions.v_hat
-    return Overlaps(
-        kappa=cosine(head.key, k_hat),
-        nu=cosine(head.value, v_hat),
-        theta=cosine(head.value, k_hat),
-        eta=cosine(head.key, v_hat),
-        rho=cosine(head.key, head.value),
-    )
+    k, v, k_star, v_star = head.key, head.value, directions.k_hat, directions.v_hat
+    pairs = (k, k_star), (v, v_star), (v, k_star), (k, v_star), (k, v)
+    return Overlaps(*(cosine(a, b) for a, b in pairs))
 
 
 def overlap_columns(overlaps: Overlaps) -> dict[str, float]:
@@ -115,12 +111,10 @@ def directions_table(
     states = read(model, tokens, readout)
     mass = attention_mass(states).mean(axis=0)  # (layers, heads)
     rng = np.random.default_rng(seed)
-    layers: dict[int, StateDirections] = {}
+    below = cache(partial(state_directions, states))
     rows = []
     for head in head_directions(model, tokens, readout):
-        if head.layer not in layers:  # a head reads the states of the layer below
-            layers[head.layer] = state_directions(states, head.layer - 1)
-        directions = layers[head.layer]
+        directions = below(head.layer - 1)  # a head reads the states of the layer below
         null = {
             f"{name}_null_95": float(np.quantile(null_cosines(direction, n_null, rng), 0.95))
             for name, direction in (("kappa", directions.k_hat), ("nu", directions.v_hat))

@@ -70,6 +70,11 @@ class Tokens:
     def lengths(self) -> IntArray:
         return np.diff(self.offsets)
 
+    @property
+    def positions(self) -> IntArray:
+        """The place of each token in its sentence, from 0."""
+        return np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.lengths)
+
     @cached_property
     def clusters(self) -> list[IntArray]:
         """Words and patterns as numbers: what intervals resample."""
@@ -123,9 +128,9 @@ class Tokens:
 
     def site(self, name: str) -> Tensor:
         """A padded mask (sentences, tokens) of where an edit is made, for ``edited``."""
-        summary = np.isin(np.arange(self.offsets[-1]), self.offsets[:-1])
-        own = {"informative": self.informative, "distractor": self.distractor}
-        return self.padded().of((own | {"cls": summary, "all words": ~self.special})[name])
+        masks = {"informative": self.informative, "distractor": self.distractor}
+        masks |= {"cls": self.positions == 0, "all words": ~self.special}
+        return self.padded().of(masks[name])
 
 
 @dataclass(frozen=True, eq=False)
