@@ -4,8 +4,6 @@ Occlusion hides one word at a time; a swap replaces a word by one of the opposit
 gradient x input asks for the slope. Unlike attention these say what the output depends on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Attention is that of ``States``, one row per token. All measures are per layer a
 tokens of a sentence; special tokens are reported apart, since [CLS] and [SEP] can be sinks.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -4,8 +4,6 @@ Everything an edit needs (directions, means, LEACE) comes from training sentence
 those on other sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

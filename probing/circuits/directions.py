@@ -5,8 +5,6 @@ and value direction of a head (probing/circuits/heads.py) stand for k, v. All at
   kappa = k . k*, nu = v . v*, theta = v . k*, eta = k . v*, rho = k . v
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any

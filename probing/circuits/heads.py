@@ -7,8 +7,6 @@ what the head writes there
 Both live in the space of the states that the layer reads, where the probes' k_hat and v_hat live.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any

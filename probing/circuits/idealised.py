@@ -4,8 +4,6 @@ notation: T(x) = sum_l gate(lam (x_l . k - threshold)) x_l . v, x centred on the
 k and v are those of linear probes, or fitted to the labels alone by ``slr``'s estimator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ An edit maps states (m, d) to states (m, d); ``probing.states.recording.edited``
 tokens of one layer. Heads can be silenced, or told where to read, in BERT-like encoders.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """How a Transformer learned: the theory's quantities at every snapshot of its training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small BERT classifiers, built from a config: the architecture of the theory, and one size up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

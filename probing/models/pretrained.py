@@ -3,8 +3,6 @@
 Nothing is loaded that can run code: weights are safetensors, remote code is refused.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -4,8 +4,6 @@ The epochs are laid out as one list of augmented sentences, a function of the se
 is killed and resumed sees the same sentences in the same order as one that was not.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -5,8 +5,6 @@ because the corpus puts praised words among praising ones: distant supervision, 
 stands beside that of ``swapped_corpus``, in which the new adjectives change sides.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path

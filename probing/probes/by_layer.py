@@ -5,8 +5,6 @@ share of sentences whose informative token ranks first), its 95% interval, C, an
 cross-validation score on the training split by which C, and then a layer, is chosen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product

@@ -5,8 +5,6 @@ Here the type of the informative word decides it; for the location, random types
 declared informative, so that each sentence still has its place to find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self

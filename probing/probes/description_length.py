@@ -9,8 +9,6 @@ most log2(4) = 2 bits longer than that of the best penalty in hindsight, and har
 uniform code when there is nothing to learn, where a single weak penalty would bet and lose.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 notation: logit of sentence x = sum_l softmax_l(x_l . k) (x_l . v) + intercept
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self

@@ -3,8 +3,6 @@
 notation: v_hat, the direction that reads the label
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

@@ -3,8 +3,6 @@
 notation: k_hat, v_hat; prediction of sentence x = sign(x_l . v + b) at l = argmax_l x_l . k
 """
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -5,8 +5,6 @@ A token probe is fitted to ``fit(X, tokens)``, X (n_tokens, d) and a ``Tokens`` 
 sentences begin and what is to be found: informative tokens, labels, and words for the folds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

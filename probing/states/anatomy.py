@@ -1,7 +1,5 @@
 """Where a model keeps its blocks, norms and attention, whatever its architecture."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ then every token has the position it has alone, for encoders, decoders and model
 positions from other numbers than 0 (RoBERTa), and padding is never seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ A hook, a mode or an attention implementation that stays behind changes every la
 ``recorded`` and ``edited`` put all of them back.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A cache that leaves something out of its key gives the results of another model,
 refuses whatever it was not made for.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Sentences token by token, for people: what Figure 1 and the report's token view show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +18,7 @@ class SentenceView:
     roles: list[str]  # informative, distractor, neutral or special
     attention: FloatArray  # (n_tokens, n_layers, n_heads)
 
-    def words_only(self) -> SentenceView:
+    def words_only(self) -> "SentenceView":
         """The view without special tokens."""
         kept = np.array(self.roles) != "special"
         words, roles = (np.array(x)[kept].tolist() for x in (self.words, self.roles))
