@@ -1,7 +1,5 @@
 """How well a classifier does on each split, and how much it looks at the word that matters."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +26,7 @@ def cls_attention(model: Any, tokenizer: Any, rows: Any) -> States:
     return extract(model, tokenizer, rows, positions=(), attention=True)
 
 
-def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0) -> pd.DataFrame:
+def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 0) -> pd.DataFrame:
     """One row per split: accuracy and attention mass on the informative word, with 95% intervals.
 
     Intervals resample informative words and patterns, not rows: templated sentences are far
@@ -59,7 +57,7 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
 
 
 def compare_sparsity(
-    models: dict[str, Any], tokenizer: Any, dataset: DatasetDict, *, max_sentences: int = 1000
+    models: dict[str, Any], tokenizer: Any, dataset: "DatasetDict", *, max_sentences: int = 1000
 ) -> pd.DataFrame:
     """Every measure of attention by model, split, layer and head, beside uniform attention.
 
@@ -76,7 +74,7 @@ def compare_sparsity(
 
 
 def compare_dependence(
-    models: dict[str, Any], tokenizer: Any, dataset: DatasetDict, *, max_sentences: int = 500
+    models: dict[str, Any], tokenizer: Any, dataset: "DatasetDict", *, max_sentences: int = 500
 ) -> pd.DataFrame:
     """What the predictions of classifiers depend on, by model and split."""
     table = []

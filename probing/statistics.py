@@ -5,7 +5,6 @@ single sentences believes in thousands of independent observations where there a
 clusters are drawn.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +23,6 @@ class Interval:
 
     def __contains__(self, x: float) -> bool:
         return self.low <= x <= self.high
-
-    def accuracy(self) -> dict[str, float]:
-        """The columns of a table of accuracies."""
-        return {"accuracy": self.value, "low": self.low, "high": self.high}
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}-{self.high:.3f}]"
@@ -66,7 +61,7 @@ def cluster_bootstrap(
         raise ValueError(f"level must lie between 0 and 1, not {level}")
     if n_resamples < 1:
         raise ValueError(f"n_resamples must be at least 1, not {n_resamples}")
-    codes = [_codes(labels, len(values)) for labels in _keys(clusters)]
+    codes = _codes(clusters, len(values))
     sizes = [int(code.max()) + 1 for code in codes]
     if max(sizes) < 2:
         raise ValueError("at least two clusters are needed to see how much they differ")
@@ -90,21 +85,23 @@ def cluster_bootstrap(
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def _keys(clusters: Any) -> Sequence[Any]:
-    """One array of labels, or a sequence of one or two of them, as a sequence."""
-    if len(clusters) == 0 or np.ndim(clusters[0]) == 0:
-        return [clusters]
-    if len(clusters) > 2:
-        raise ValueError(
-            f"clusters must be one array of labels, or two; these are {len(clusters)} arrays"
-        )
-    return list(clusters)
+def accuracy_columns(
+    correct: Any, clusters: Any, *, seed: int = 0, n_resamples: int = 2000
+) -> dict[str, float]:
+    """The columns of a table of accuracies: share of sentences judged right, and its interval."""
+    rng = np.random.default_rng(seed)
+    interval = cluster_bootstrap(correct, clusters, n_resamples=n_resamples, rng=rng)
+    return {"accuracy": interval.value, "low": interval.low, "high": interval.high}
 
 
-def _codes(labels: Any, n: int) -> IntArray:
-    labels = np.asarray(labels)
-    if labels.shape != (n,):
-        raise ValueError(
-            f"clusters must hold one label for each of the {n} values, not shape {labels.shape}"
-        )
-    return np.asarray(np.unique(labels, return_inverse=True)[1])
+def _codes(clusters: Any, n: int) -> list[IntArray]:
+    """One array of labels, or a sequence of one or two of them, as numbers from 0."""
+    is_one = len(clusters) == 0 or np.ndim(clusters[0]) == 0
+    keys = [np.asarray(labels) for labels in ([clusters] if is_one else clusters)]
+    if len(keys) > 2:
+        raise ValueError(f"clusters must be one array of labels, or two; these are {len(keys)}")
+    for labels in keys:
+        if labels.shape != (n,):
+            shape = labels.shape
+            raise ValueError(f"clusters must hold one label for each of {n} values, not {shape=}")
+    return [np.unique(labels, return_inverse=True)[1] for labels in keys]

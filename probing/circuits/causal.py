@@ -35,7 +35,7 @@ from probing.sparsity import attention_mass
 from probing.states.anatomy import attention_layers, blocks_of
 from probing.states.extraction import Readout, read
 from probing.states.tokens import States, Tokens
-from probing.statistics import cluster_bootstrap
+from probing.statistics import accuracy_columns
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
@@ -77,13 +77,8 @@ class CausalTest:
 def effects(trial: Trial, before: States, after: States, layer: int) -> dict[str, float]:
     """Accuracy with its interval, changed predictions, attention on the informative word."""
     predicted = after.logits > 0
-    interval = cluster_bootstrap(
-        predicted == (trial.test.labels == 1),
-        trial.test.clusters,
-        rng=np.random.default_rng(0),
-        n_resamples=500,
-    )
-    return interval.accuracy() | {
+    correct = predicted == (trial.test.labels == 1)
+    return accuracy_columns(correct, trial.test.clusters, n_resamples=500) | {
         "flips": float(np.mean(predicted != (before.logits > 0))),
         "attention_mass": float(attention_mass(after)[:, layer - 1].mean()),
     }

@@ -19,6 +19,7 @@ from probing.probes.linear import LinearProbe
 from probing.probes.location import LocationProbe
 from probing.sparsity import attention_mass
 from probing.states.extraction import Readout, read
+from probing.states.recording import recorded
 from probing.states.tokens import States, Tokens
 from slr.overlaps import Overlaps, distance_to_manifold
 
@@ -133,13 +134,9 @@ def mean_readout(model: Any, tokens: Tokens) -> Readout:
         weights = words.float()
         return torch.einsum("nt,ntd->nd", weights, states) / weights.sum(1, keepdim=True)
 
-    means: list[torch.Tensor] = []
-
-    def keep(states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        means.append(pooled(states, words))
-        return states[:, 0, 0]
-
-    read(model, tokens, keep)
-    probe = LinearProbe(C=0.01).fit(means[0].numpy(), tokens.labels)
+    with recorded(model, attention=True) as record:  # eager, as ``read`` runs it
+        states = record(**tokens.padded().inputs).states[-1]
+        means = pooled(states, tokens.site("all words")).numpy()
+    probe = LinearProbe(C=0.01).fit(means, tokens.labels)
     coef = torch.as_tensor(probe.coef_, dtype=torch.float32)
     return lambda states, words: pooled(states, words) @ coef + probe.intercept_

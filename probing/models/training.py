@@ -52,10 +52,9 @@ class TrainingConfig:
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {self.batch_size}")
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be positive, not {self.learning_rate}")
         if self.seed < 0:
@@ -162,19 +161,19 @@ def train(
         report_to=[],
         disable_tqdm=quiet,
         use_cpu=not torch.cuda.is_available(),
-        dataloader_num_workers=0,
         ddp_backend="gloo" if processes > 1 and not torch.cuda.is_available() else None,
     )
+    callbacks: list[Any] = [_StopAtNan()]
+    if snapshots:
+        callbacks.append(_Snapshots(checkpoints / SNAPSHOTS, snapshot_steps(n_steps)))
     trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=sentences,
         data_collator=DataCollatorWithPadding(tokenizer),
         processing_class=tokenizer,
-        callbacks=[_StopAtNan()],
+        callbacks=callbacks,
     )
-    if snapshots:
-        trainer.add_callback(_Snapshots(checkpoints / SNAPSHOTS, snapshot_steps(n_steps)))
     trainer.remove_callback(PrinterCallback)
     bar = _Bar()
     if not quiet:

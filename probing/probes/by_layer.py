@@ -18,11 +18,11 @@ from probing.probes.head import SingleLocationHead
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
-from probing.probes.splits import POOLED, PROBES, SplitStates, at_layer, n_states
+from probing.probes.splits import POOLED, PROBES, SplitStates
 from probing.progress import Progress, in_processes
 from probing.sentences import draw
 from probing.states.tokens import Tokens
-from probing.statistics import cluster_bootstrap
+from probing.statistics import accuracy_columns
 
 HEAD_SENTENCES = 600  # the head is fitted 22 times per layer
 PAPER_C = 1.0  # of the released notebook: scikit-learn's default
@@ -53,27 +53,25 @@ def probe_states(
         whole = states["train"].pooled.tokens
         labels = shuffled_labels(whole.labels, whole.words, np.random.default_rng(seed))
         label_of = dict(zip(whole.words.tolist(), labels, strict=True))
-    options = {"C": C, "standardize": standardize, "seed": seed}
 
     def arguments(pair: tuple[str, int]) -> Iterable[Any]:
         probe, layer = pair
-        splits = {name: at_layer(split, layer, probe) for name, split in states.items()}
+        splits = {name: split.at(layer, probe) for name, split in states.items()}
         X, tokens = splits["train"]
         if shuffled:
             given = np.array([label_of[word] for word in tokens.words.tolist()])
             tokens = replace(tokens, labels=given)
-        return probe, (X, tokens), splits, options
+        return probe, (X, tokens), splits, C, standardize, seed
 
-    pairs = list(product(probes, range(n_states(states["train"])) if layers is None else layers))
+    pairs = list(product(probes, states["train"].layers if layers is None else layers))
     # The head takes longest: first, so that no process is left alone with one at the end.
     order = sorted(pairs, key=lambda pair: pair[0] != "head")
     probed = in_processes(_probe_layer, arguments, order, jobs=jobs, progress=progress)
     rows = []
     for (probe, layer), (name, split) in product(pairs, states.items()):
         result, clusters = probed[probe, layer], split.of(probe).tokens.clusters
-        rng = np.random.default_rng(seed)
-        interval = cluster_bootstrap(result.correct[name], clusters, rng=rng)
-        row = {"probe": probe, "layer": layer, "split": name, **interval.accuracy()}
+        accuracy = accuracy_columns(result.correct[name], clusters, seed=seed)
+        row = {"probe": probe, "layer": layer, "split": name, **accuracy}
         rows.append(row | {"C": result.C, "cv_score": result.cv_score})
     return pd.DataFrame(rows)
 
@@ -88,9 +86,10 @@ def _probe_layer(
     probe: str,
     train: tuple[FloatArray, Tokens],
     splits: dict[str, tuple[FloatArray, Tokens]],
-    options: dict[str, Any],
+    C: float | None,
+    standardize: bool,
+    seed: int,
 ) -> Probed:
-    C, standardize, seed = options["C"], options["standardize"], options["seed"]
     estimators: dict[str, Any] = {
         "location": LocationProbe(C=C, standardize=standardize, random_state=seed),
         "reader": LocateAndRead(C=C, random_state=seed),
@@ -145,7 +144,7 @@ def token_plane(
 
     >>> token_plane(read_splits(model, tokenizer, dataset), "test", layer=3)[["k", "v", "role"]]
     """
-    (X, tokens), train = (at_layer(states[name], layer, "reader") for name in (split, "train"))
+    (X, tokens), train = (states[name].at(layer, "reader") for name in (split, "train"))
     reader = LocateAndRead(random_state=seed).fit(*train)
     owner = np.repeat(np.arange(len(tokens)), tokens.lengths)
     drawn = draw(len(states[split].pooled), len(tokens))  # the rows of the split that these are

@@ -11,8 +11,6 @@ deviation of the first over them;
 code, by sentence and by word (``word_``); ``seconds`` of one core, what the row cost.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ import pandas as pd
 from probing.probes.control_tasks import FITTED, SCORED, LabelTasks, LocationTasks, Tasks
 from probing.probes.description_length import Code
 from probing.probes.logistic import moments
-from probing.probes.splits import POOLED, SplitStates, at_layer, n_states
+from probing.probes.splits import POOLED, SplitStates
 from probing.progress import Progress, in_processes
 from probing.sentences import draw
 from probing.states.tokens import Tokens
@@ -122,7 +120,7 @@ def _along_random(tasks: Tasks, n: int, rng: np.random.Generator) -> dict[str, f
     return _scores(lines, [line.fit(tasks.tokens, C=1.0) for line in lines], [tasks.tokens] * n)
 
 
-def control_splits(dataset: DatasetDict, *, max_sentences: int) -> DatasetDict:
+def control_splits(dataset: "DatasetDict", *, max_sentences: int) -> "DatasetDict":
     """Some training sentences, and of each kind that probes are judged on a quarter as many."""
     train = dataset["train"]
     n_fitted = min(max_sentences, 4 * len(train) // 5)
@@ -151,16 +149,15 @@ def control_table(
     if unknown := [probe for probe in probes if probe not in CONTROL_PROBES]:
         raise ValueError(f"no controls for {unknown[0]!r}; there are {', '.join(CONTROL_PROBES)}")
     kept = [name for name in ("train", *SCORED.values()) if name in states]
-    chosen = layers if layers is not None else range(n_states(states["train"]))
 
     def arguments(pair: tuple[str, int]) -> tuple[Tasks, Effort, int]:
         probe, layer = pair
-        X, tokens = zip(*(at_layer(states[name], layer, probe) for name in kept), strict=True)
+        X, tokens = zip(*(states[name].at(layer, probe) for name in kept), strict=True)
         by_split = dict(zip(kept, X, strict=True)), dict(zip(kept, tokens, strict=True))
         tasks = LabelTasks(*by_split) if probe in POOLED else LocationTasks(*by_split)
         return tasks, effort or Effort(), seed
 
-    pairs = list(product(probes, chosen))
+    pairs = list(product(probes, states["train"].layers if layers is None else layers))
     controlled = in_processes(control_rows, arguments, pairs, jobs=jobs, progress=progress)
     return pd.DataFrame(
         {"probe": probe, "layer": layer, **row}

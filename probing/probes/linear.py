@@ -99,12 +99,11 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
 def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArray[Any]:
     """Labels for the control: what a probe finds when there is nothing to find.
 
-    ``groups=None`` permutes rows: no word means anything any more, and a probe should be at chance
-    even on the sentences it was fitted to (but for overfitting). With groups (adjectives, each of
-    one label) the labels are permuted over the groups: a word keeps one label in all its
-    sentences, so that a probe can memorise the words, and only on *other* words must it
-    be at chance. The labels themselves and their opposites, which among few groups are likely
-    draws, are left out; what remains of chance is for several draws to average.
+    ``groups=None`` permutes rows: a probe should be at chance even on the sentences it was fitted
+    to (but for overfitting). With groups (adjectives, each of one label) labels are permuted over
+    them: a probe can memorise the words, and must be at chance only on *other* ones. The labels
+    themselves and their opposites, among few groups likely draws, are left out; what remains of
+    chance is for several draws to average.
 
     >>> shuffled_labels([0, 0, 1, 1], ["bad", "bad", "good", "good"], np.random.default_rng(0))
     """
