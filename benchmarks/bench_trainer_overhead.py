@@ -24,7 +24,7 @@ from transformers.utils import logging
 from data_gen import build_dataset, build_tokenizer
 from probing.attribution import logit_differences
 from probing.models.presets import build_model
-from probing.models.training import Sentences, TrainingConfig, one_torch_thread, train
+from probing.models.training import TrainingConfig, augmented_epochs, one_torch_thread, train
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 TARGET = 30  # per cent
@@ -35,7 +35,7 @@ def bare_loop(
 ) -> None:
     """What is left of training without Trainer, collator, logging and checkpoints."""
     unknown, padding = tokenizer.unk_token_id, tokenizer.pad_token_id
-    sentences = Sentences(tokenizer(texts)["input_ids"], labels, unknown, config)
+    sentences = augmented_epochs(tokenizer(texts)["input_ids"], labels, unknown, config)
     torch.manual_seed(config.seed)
     batches = torch.split(torch.randperm(len(sentences)), config.batch_size)
     plain = [p for name, p in model.named_parameters() if "bias" in name or "LayerNorm" in name]

@@ -1,7 +1,5 @@
 """Arrays and directions: what every module of this package counts in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,17 +4,14 @@ Occlusion hides one word at a time; a swap replaces a word by one of the opposit
 gradient x input asks for the slope. Unlike attention these say what the output depends on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from probing.arrays import FloatArray
-from probing.states.recording import recorded
+from probing.states.recording import evaluating, recorded
 from probing.states.tokens import tokenise
 
 BATCH = 512
@@ -61,22 +58,16 @@ def occlusion_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]])
     return own / np.maximum(np.add.reduceat(np.concatenate(changes), starts), 1e-12)
 
 
-@dataclass(frozen=True)
-class Swaps:
-    """Shares of predictions that change when one word is replaced by one of opposite sentiment."""
-
-    informative: float
-    distractor: float  # nan where sentences have no distractor
-
-
 def swap_flips(
     model: Any,
     tokenizer: Any,
     rows: Sequence[dict[str, Any]],
     opposites: dict[str, list[str]],
     rng: np.random.Generator,
-) -> Swaps:
-    """How often a swapped word changes the prediction; ``opposites`` are the words to swap in."""
+) -> dict[str, float]:
+    """Shares of predictions that change when one word is replaced by one of its ``opposites``:
+    the informative word, and the distractor (nan where sentences have none).
+    """
     before = logit_differences(model, tokenizer, [row["text"] for row in rows]) > 0
 
     def flips(places: list[tuple[int, int]]) -> float:
@@ -96,10 +87,8 @@ def swap_flips(
         for j, role in enumerate(row["roles"])
         if role == "distractor" and row["words"][j] in opposites
     ]
-    return Swaps(
-        informative=flips([(i, row["location"]) for i, row in enumerate(rows)]),
-        distractor=flips(distractors),
-    )
+    informative = [(i, row["location"]) for i, row in enumerate(rows)]
+    return {"swap_informative": flips(informative), "swap_distractor": flips(distractors)}
 
 
 def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
@@ -112,33 +101,26 @@ def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         labels[row["words"][row["location"]]] = row["label"]
         roles = zip(row["words"], row["roles"], strict=True)
         distractors |= {word for word, role in roles if role == "distractor"}
-    opposites = {
+    # A word that is both (as "nice" might be) is taken as informative.
+    return {word: sorted(distractors - {word}) for word in distractors} | {
         word: sorted(other for other in labels if labels[other] != labels[word]) for word in labels
     }
-    # A word that is both (as "nice" might be) is taken as informative.
-    return {word: sorted(distractors - {word}) for word in distractors} | opposites
 
 
 def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """What the prediction depends on, one number per measure: shares at the informative word, and
-    how often a swap of the informative word, or of the distractor, changes the prediction.
-    """
-    swaps = swap_flips(model, tokenizer, rows, opposites_in(rows), np.random.default_rng(0))
+    """What the prediction depends on: mean shares at the informative word, and ``swap_flips``."""
     return {
         "occlusion_share": float(occlusion_shares(model, tokenizer, rows).mean()),
         "gradient_share": float(gradient_shares(model, tokenizer, rows).mean()),
-        "swap_informative": swaps.informative,
-        "swap_distractor": swaps.distractor,
+        **swap_flips(model, tokenizer, rows, opposites_in(rows), np.random.default_rng(0)),
     }
 
 
 def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
     """Per sentence: |gradient x input| at the informative word's tokens, as a share."""
-    shares: list[float] = []
+    shares = []
     embeddings = model.get_input_embeddings()
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         for first in range(0, len(rows), BATCH):
             batch = rows[first : first + BATCH]
             columns = {name: [row[name] for row in batch] for name in ("text", "span")}
@@ -149,7 +131,5 @@ def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) 
             (gradient,) = torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), states)
             effect = (gradient * states).sum(-1).abs().detach()
             total = (effect * tokens.site("all words")).sum(1).clamp_min(1e-12)
-            shares += ((effect * tokens.site("informative")).sum(1) / total).tolist()
-    finally:
-        model.train(was_training)
-    return np.array(shares)
+            shares.append(((effect * tokens.site("informative")).sum(1) / total).numpy())
+    return np.concatenate(shares)

@@ -1,7 +1,5 @@
 """How well a classifier does on each split, and how much it looks at the word that matters."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +26,7 @@ def cls_attention(model: Any, tokenizer: Any, rows: Any) -> States:
     return extract(model, tokenizer, rows, positions=(), attention=True)
 
 
-def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0) -> pd.DataFrame:
+def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 0) -> pd.DataFrame:
     """One row per split: accuracy and attention mass on the informative word, with 95% intervals.
 
     Intervals resample informative words and patterns, not rows: templated sentences are far
@@ -40,10 +38,9 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
     train = dataset["train"]
     some = train.select(draw(len(train), N_FOR_LAYER))
     layer = reading_layer(cls_attention(model, tokenizer, some))
-    table = []
-    for (name, split), rng in zip(
-        dataset.items(), np.random.default_rng(seed).spawn(len(dataset)), strict=True
-    ):
+    table: list[dict[str, Any]] = []
+    rngs = np.random.default_rng(seed).spawn(len(dataset))
+    for (name, split), rng in zip(dataset.items(), rngs, strict=True):
         rows = columns_of(split)
         states = cls_attention(model, tokenizer, rows)
         predicted = logit_differences(model, tokenizer, rows["text"]) > 0
@@ -51,37 +48,33 @@ def evaluate(model: Any, tokenizer: Any, dataset: DatasetDict, *, seed: int = 0)
             "accuracy": predicted == (states.tokens.labels == 1),
             "attention_mass": attention_mass(states)[:, layer - 1].mean(axis=1),
         }
-        row: dict[str, Any] = {"split": name, "rows": len(split), "layer": layer}
+        table.append({"split": name, "rows": len(split), "layer": layer})
         for measure, per_sentence in values.items():
             interval = cluster_bootstrap(per_sentence, states.tokens.clusters, rng=rng)
             ends = {f"{measure}_low": interval.low, f"{measure}_high": interval.high}
-            row |= {measure: interval.value, **ends}
-        table.append(row)
+            table[-1] |= {measure: interval.value, **ends}
     return pd.DataFrame(table)
 
 
 def compare_sparsity(
-    models: dict[str, Any], tokenizer: Any, dataset: DatasetDict, *, max_sentences: int = 1000
+    models: dict[str, Any], tokenizer: Any, dataset: "DatasetDict", *, max_sentences: int = 1000
 ) -> pd.DataFrame:
     """Every measure of attention by model, split, layer and head, beside uniform attention.
 
     >>> compare_sparsity({"trained": model, "untrained": untrained_like(model)}, tokenizer, dataset)
     """
-    tables = []
+    tables = {}
     for split, data in dataset.items():
         rows = columns_of(data.select(draw(len(data), max_sentences)))
-        attention = {name: cls_attention(model, tokenizer, rows) for name, model in models.items()}
-        for name, states in attention.items():
-            tables.append(sparsity_table(states).assign(model=name, split=split))
-        uniform = sparsity_table(next(iter(attention.values())), uniform=True)
-        tables.append(uniform.assign(model="uniform", split=split))
-    table = pd.concat(tables, ignore_index=True)
-    first = ["model", "split", "layer", "head"]
-    return table[[*first, *(name for name in table.columns if name not in first)]]
+        for name, model in models.items():
+            states = cls_attention(model, tokenizer, rows)
+            tables[name, split] = sparsity_table(states)
+        tables["uniform", split] = sparsity_table(states, uniform=True)
+    return pd.concat(tables, names=["model", "split"]).droplevel(2).reset_index()
 
 
 def compare_dependence(
-    models: dict[str, Any], tokenizer: Any, dataset: DatasetDict, *, max_sentences: int = 500
+    models: dict[str, Any], tokenizer: Any, dataset: "DatasetDict", *, max_sentences: int = 500
 ) -> pd.DataFrame:
     """What the predictions of classifiers depend on, by model and split."""
     table = []

@@ -1,7 +1,5 @@
 """Work that takes a while: how far it is, and how several processes share it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 

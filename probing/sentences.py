@@ -1,7 +1,5 @@
 """Which sentences of a dataset, and which of their words: what every study begins with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ def draw(n: int, max_sentences: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(n)[:max_sentences])
 
 
-def draw_by_word(split: Dataset, max_sentences: int) -> np.ndarray:
+def draw_by_word(split: "Dataset", max_sentences: int) -> np.ndarray:
     """Rows of a split, in order, every informative word equally often: labels stay balanced.
 
     >>> dataset["train"].select(draw_by_word(dataset["train"], 480))
@@ -30,7 +28,7 @@ def draw_by_word(split: Dataset, max_sentences: int) -> np.ndarray:
     return np.sort(np.concatenate([which[draw(len(which), each)] for which in rows]))
 
 
-def at_most(dataset: DatasetDict, max_sentences: int) -> DatasetDict:
+def at_most(dataset: "DatasetDict", max_sentences: int) -> "DatasetDict":
     """Not more than so many sentences of each split.
 
     >>> at_most(build_dataset(), 100)

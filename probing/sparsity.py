@@ -4,8 +4,6 @@ Attention is that of ``States``, one row per token. All measures are per layer a
 tokens of a sentence; special tokens are reported apart, since [CLS] and [SEP] can be sinks.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -54,9 +52,8 @@ def sparsity_by_sentence(states: States, *, uniform: bool = False) -> dict[str, 
         length = rows.shape[1]
         block = weights[rows]  # (sentences, tokens, layers, heads)
         top = block.argmax(axis=1)
-        measures["top1"][which] = np.take_along_axis(
-            tokens.informative[rows][:, :, None, None], top[:, None], 1
-        )[:, 0]
+        sentences = np.arange(len(rows))[:, None, None]
+        measures["top1"][which] = tokens.informative[rows][sentences, top]
         entropy = -np.sum(block * np.log(np.maximum(block, 1e-300)), axis=1)
         measures["entropy"][which] = entropy
         measures["effective_tokens"][which] = np.exp(entropy)
@@ -76,14 +73,10 @@ def sparsity_table(states: States, *, uniform: bool = False) -> pd.DataFrame:
     >>> sparsity_table(states)[["layer", "head", "mass"]]
     """
     measures = sparsity_by_sentence(states, uniform=uniform)
-    _, n_layers, n_heads = measures["mass"].shape
     return pd.DataFrame(
-        [
-            {"layer": layer + 1, "head": head + 1}
-            | {name: float(values[:, layer, head].mean()) for name, values in measures.items()}
-            for layer in range(n_layers)
-            for head in range(n_heads)
-        ]
+        {"layer": layer + 1, "head": head + 1}
+        | {name: float(values[:, layer, head].mean()) for name, values in measures.items()}
+        for layer, head in np.ndindex(measures["mass"].shape[1:])
     )
 
 

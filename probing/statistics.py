@@ -5,14 +5,12 @@ single sentences believes in thousands of independent observations where there a
 clusters are drawn.
 """
 
-import numbers
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from probing.arrays import FloatArray, IntArray
+from probing.arrays import IntArray
 
 
 @dataclass(frozen=True)
@@ -25,10 +23,6 @@ class Interval:
 
     def __contains__(self, x: float) -> bool:
         return self.low <= x <= self.high
-
-    def accuracy(self) -> dict[str, float]:
-        """The columns of a table of accuracies."""
-        return {"accuracy": self.value, "low": self.low, "high": self.high}
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}-{self.high:.3f}]"
@@ -58,12 +52,16 @@ def cluster_bootstrap(
     >>> cluster_bootstrap(correct, words, rng=np.random.default_rng(0)).value
     0.75
     """
-    values = _check_values(values)
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"values must be one number per sentence, not of shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("values must be finite")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, not {level}")
     if n_resamples < 1:
         raise ValueError(f"n_resamples must be at least 1, not {n_resamples}")
-    codes = [_codes(labels, len(values)) for labels in _keys(clusters)]
+    codes = _codes(clusters, len(values))
     sizes = [int(code.max()) + 1 for code in codes]
     if max(sizes) < 2:
         raise ValueError("at least two clusters are needed to see how much they differ")
@@ -75,7 +73,9 @@ def cluster_bootstrap(
     n_cells = sizes[0] * sizes[1]
     sums = np.bincount(cells, values, n_cells).reshape(sizes)
     counts = np.bincount(cells, minlength=n_cells).reshape(sizes).astype(float)
-    rows, columns = (_multiplicities(size, n_resamples, rng) for size in sizes)
+    rows, columns = (  # how often each label is drawn, (n_resamples, size)
+        rng.multinomial(size, np.full(size, 1 / size), n_resamples).astype(float) for size in sizes
+    )
     totals = ((rows @ counts) * columns).sum(axis=1)
     drawn = totals > 0  # with sparsely crossed keys a sample may be empty; it has no mean
     if not drawn.any():
@@ -85,37 +85,23 @@ def cluster_bootstrap(
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def _multiplicities(size: int, n_resamples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each of size labels is drawn, shape (n_resamples, size)."""
-    return rng.multinomial(size, np.full(size, 1 / size), size=n_resamples).astype(float)
+def accuracy_columns(
+    correct: Any, clusters: Any, *, seed: int = 0, n_resamples: int = 2000
+) -> dict[str, float]:
+    """The columns of a table of accuracies: share of sentences judged right, and its interval."""
+    rng = np.random.default_rng(seed)
+    interval = cluster_bootstrap(correct, clusters, n_resamples=n_resamples, rng=rng)
+    return {"accuracy": interval.value, "low": interval.low, "high": interval.high}
 
 
-def _check_values(values: Any) -> FloatArray:
-    array = np.asarray(values, dtype=float)
-    if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"values must be one number per sentence, not of shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError("values must be finite")
-    return array
-
-
-def _keys(clusters: Any) -> Sequence[Any]:
-    """One array of labels, or a sequence of one or two of them, as a sequence."""
-    if isinstance(clusters, np.ndarray) and clusters.ndim == 1:
-        return [clusters]
-    if len(clusters) == 0 or isinstance(clusters[0], str | numbers.Number | np.generic):
-        return [clusters]
-    if len(clusters) > 2:
-        raise ValueError(
-            f"clusters must be one array of labels, or two; these are {len(clusters)} arrays"
-        )
-    return list(clusters)
-
-
-def _codes(labels: Any, n: int) -> IntArray:
-    labels = np.asarray(labels)
-    if labels.shape != (n,):
-        raise ValueError(
-            f"clusters must hold one label for each of the {n} values, not shape {labels.shape}"
-        )
-    return np.asarray(np.unique(labels, return_inverse=True)[1])
+def _codes(clusters: Any, n: int) -> list[IntArray]:
+    """One array of labels, or a sequence of one or two of them, as numbers from 0."""
+    is_one = len(clusters) == 0 or np.ndim(clusters[0]) == 0
+    keys = [np.asarray(labels) for labels in ([clusters] if is_one else clusters)]
+    if len(keys) > 2:
+        raise ValueError(f"clusters must be one array of labels, or two; these are {len(keys)}")
+    for labels in keys:
+        if labels.shape != (n,):
+            shape = labels.shape
+            raise ValueError(f"clusters must hold one label for each of {n} values, not {shape=}")
+    return [np.unique(labels, return_inverse=True)[1] for labels in keys]

@@ -182,10 +182,10 @@ def test_a_mixture_of_two_known_codes_is_the_average_of_their_probabilities() ->
 
 @pytest.mark.parametrize("n", [20, 200])
 def test_the_path_gives_the_logits_of_the_probe(n: int) -> None:
-    """In the span of the rows (20 of them in 30 dimensions) or not."""
+    """In the span of the rows (20 of them in 30 dimensions) or not; labels are as frequent."""
     X, y, _ = labelled("signal", n, 4)
     new = labelled("signal", 50, 5)[0]
-    logits = logit_path(X, y == 1, np.ones(n), new, (0.01, 1.0))
+    logits = logit_path(X, y == 1, new, (0.01, 1.0))
     for C, found in zip((0.01, 1.0), logits, strict=True):
         expected = LinearProbe(C=C, standardize=False).fit(X, y).decision_function(new)
         assert_allclose(found, expected, rtol=0.05, atol=0.05 * np.abs(expected).max())

@@ -226,10 +226,10 @@ def test_swaps_flip_the_prediction_where_the_model_looks(rows: Any, tokenizer: A
     rng = np.random.default_rng(0)
     reads = BagOfWords(tokenizer, OF_ADJECTIVES)
     found = swap_flips(reads, tokenizer, rows, OPPOSITES, rng)
-    assert (found.informative, found.distractor) == (1.0, 0.0)
+    assert found == {"swap_informative": 1.0, "swap_distractor": 0.0}
     distracted = BagOfWords(tokenizer, OF_CITIES)  # the control
     found = swap_flips(distracted, tokenizer, rows, OPPOSITES, rng)
-    assert (found.informative, found.distractor) == (0.0, 1.0)
+    assert found == {"swap_informative": 0.0, "swap_distractor": 1.0}
 
 
 def test_without_distractors_their_swaps_are_no_number(sentiment: Any, tokenizer: Any) -> None:
@@ -237,8 +237,8 @@ def test_without_distractors_their_swaps_are_no_number(sentiment: Any, tokenizer
     few = [split[i] for i in range(0, len(split), 400)]
     reads = BagOfWords(tokenizer, OF_ADJECTIVES)
     found = swap_flips(reads, tokenizer, few, OPPOSITES, np.random.default_rng(0))
-    assert found.informative == 1
-    assert math.isnan(found.distractor)
+    assert found["swap_informative"] == 1
+    assert math.isnan(found["swap_distractor"])
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -4,8 +4,6 @@ Everything an edit needs (directions, means, LEACE) comes from training sentence
 those on other sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ from probing.sparsity import attention_mass
 from probing.states.anatomy import attention_layers, blocks_of
 from probing.states.extraction import Readout, read
 from probing.states.tokens import States, Tokens
-from probing.statistics import cluster_bootstrap
+from probing.statistics import accuracy_columns
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
@@ -79,13 +77,8 @@ class CausalTest:
 def effects(trial: Trial, before: States, after: States, layer: int) -> dict[str, float]:
     """Accuracy with its interval, changed predictions, attention on the informative word."""
     predicted = after.logits > 0
-    interval = cluster_bootstrap(
-        predicted == (trial.test.labels == 1),
-        trial.test.clusters,
-        rng=np.random.default_rng(0),
-        n_resamples=500,
-    )
-    return interval.accuracy() | {
+    correct = predicted == (trial.test.labels == 1)
+    return accuracy_columns(correct, trial.test.clusters, n_resamples=500) | {
         "flips": float(np.mean(predicted != (before.logits > 0))),
         "attention_mass": float(attention_mass(after)[:, layer - 1].mean()),
     }
@@ -117,16 +110,14 @@ def causal_table(
         random = np.random.default_rng([seed, layer]).standard_normal(shape)
         for test in (
             *_erasures(trial, trained, directions, layer, random),
-            *_location_erasures(trained, directions, layer, random),
             *_turns(trial, trained, directions, layer, random, doses),
         ):
             mask = trial.test.site(test.site)
             after = trial.run(edited(trial.model, layer, test.edit, mask))
             row = {"test": test.test, "edit": test.name, "site": test.site, "layer": layer}
             rows.append(row | {"dose": test.dose} | measured(after))
-    if heads:
-        for row, context in _head_tests(trial):
-            rows.append(row | measured(trial.run(context)))
+    for row, context in _head_tests(trial) if heads else ():
+        rows.append(row | measured(trial.run(context)))
     keys = ["test", "edit", "site", "layer", "dose"]
     # Several random directions: their mean effect.
     return pd.DataFrame(rows).groupby(keys, sort=False, dropna=False).mean().reset_index()
@@ -135,45 +126,42 @@ def causal_table(
 def _erasures(
     trial: Trial, trained: States, directions: StateDirections, layer: int, random: FloatArray
 ) -> Iterator[CausalTest]:
-    """Erase what tells the labels apart: at the informative token, the distractor, [CLS]."""
-    labels = trial.train.labels
+    """Erase what tells the labels apart: at the informative token, the distractor, [CLS]; and, at
+    all words, what tells the informative token from the others.
+    """
+    labels, states = trial.train.labels, informative_states(trained, layer)
+    named = {"mean difference": directions.v_difference, "LEACE": None}
+    named |= {"probe direction": directions.v_hat, "random": random}
+    named |= {"standardised probe": directions.v_standardised}
     for site in ("informative", "distractor", "cls"):
         if not bool(trial.test.site(site).any()):
             continue
-        states, difference = informative_states(trained, layer), directions.v_difference
-        if site == "cls":  # the label as [CLS] holds it
+        if site == "cls":  # the label as [CLS] holds it; the probes read the informative word
             states = trained.at(layer)[trial.train.offsets[:-1]].astype(float)
             positive, negative = (states[labels == label].mean(0) for label in (1, 0))
-            difference = positive - negative
-            if np.linalg.norm(difference) < 1e-8:
+            named = {"mean difference": positive - negative, "LEACE": None, "random": random}
+            if np.linalg.norm(positive - negative) < 1e-8:
                 continue  # below the first layer [CLS] knows nothing: there is nothing to erase
-        middle = states.mean(0)
-        edits: list[tuple[str, Edit]] = [
-            ("mean difference", _erase(difference, middle)),
-            ("LEACE", Leace.fit(states, labels)),
-            ("probe direction", _erase(directions.v_hat, middle)),
-            *(("random", _erase(u, middle)) for u in random),
-            ("standardised probe", _erase(directions.v_standardised, middle)),
-        ]
-        for name, edit in edits:
-            if site != "cls" or "probe" not in name:  # those read the informative word
-                yield CausalTest("erase value", name, site, edit)
-
-
-def _location_erasures(
-    trained: States, directions: StateDirections, layer: int, random: FloatArray
-) -> Iterator[CausalTest]:
-    """Erase, at all words, what tells the informative token from the others."""
-    X = word_states(trained, layer)
-    middle = X.mean(0)
-    edits: list[tuple[str, Edit]] = [
-        ("mean difference", _erase(directions.k_difference, middle)),
-        ("LEACE", Leace.fit(X, trained.tokens.words_only().informative)),
-        ("probe direction", _erase(directions.k_hat, middle)),
-        *(("random", _erase(u, middle)) for u in random),
-    ]
-    for name, edit in edits:
+        for name, edit in _erasers(named, states, labels):
+            yield CausalTest("erase value", name, site, edit)
+    named = {"mean difference": directions.k_difference, "LEACE": None}
+    named |= {"probe direction": directions.k_hat, "random": random}
+    informative = trained.tokens.words_only().informative
+    for name, edit in _erasers(named, word_states(trained, layer), informative):
         yield CausalTest("erase location", name, "all words", edit)
+
+
+def _erasers(
+    named: dict[str, FloatArray | None], states: FloatArray, concept: FloatArray
+) -> Iterator[tuple[str, Edit]]:
+    """Erase each direction (or several of one name), leaving states at their mean along it."""
+    middle = states.mean(0)
+    for name, directions in named.items():
+        if directions is None:
+            yield name, Leace.fit(states, concept)
+            continue
+        for direction in np.atleast_2d(directions):
+            yield name, Erase(direction, _along(direction, middle))
 
 
 def _turns(
@@ -199,24 +187,16 @@ def _turns(
 def _head_tests(trial: Trial) -> Iterator[tuple[dict[str, Any], AbstractContextManager[None]]]:
     """Silence heads, one by one and all of a layer, and move the attention of [CLS] by hand."""
     for layer, attention in enumerate(attention_layers(trial.model), start=1):
-        heads = range(1, attention.self.num_attention_heads + 1)
-        silenced = {f"head {head}": [(layer, head)] for head in heads}
-        silenced["all heads"] = [(layer, head) for head in heads]
+        pairs = [(layer, head + 1) for head in range(attention.self.num_attention_heads)]
+        silenced = {f"head {pair[1]}": [pair] for pair in pairs} | {"all heads": pairs}
         row = {"site": "cls", "layer": layer}
         for name, which in silenced.items():
             yield {"test": "ablate head", "edit": name} | row, without_heads(trial.model, which)
         for site in ("informative", "distractor"):
             mask = trial.test.site(site)
             if bool(mask.any(1).all()):
-                yield (
-                    {"test": "read only", "edit": site} | row,
-                    reading_only(trial.model, layer, mask),
-                )
-
-
-def _erase(direction: FloatArray, point: FloatArray) -> Erase:
-    """Erase a direction, leaving states where a point lies along it."""
-    return Erase(direction, _along(direction, point))
+                moved = reading_only(trial.model, layer, mask)
+                yield {"test": "read only", "edit": site} | row, moved
 
 
 def _along(direction: FloatArray, point: FloatArray) -> float:

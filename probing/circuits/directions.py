@@ -5,9 +5,8 @@ and value direction of a head (probing/circuits/heads.py) stand for k, v. All at
   kappa = k . k*, nu = v . v*, theta = v . k*, eta = k . v*, rho = k . v
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from probing.probes.linear import LinearProbe
 from probing.probes.location import LocationProbe
 from probing.sparsity import attention_mass
 from probing.states.extraction import Readout, read
+from probing.states.recording import recorded
 from probing.states.tokens import States, Tokens
 from slr.overlaps import Overlaps, distance_to_manifold
 
@@ -81,14 +81,9 @@ def informative_states(states: States, layer: int) -> FloatArray:
 
 def head_overlaps(head: Head, directions: StateDirections) -> Overlaps:
     """The five overlaps of a head's directions with those of the states that it reads."""
-    k_hat, v_hat = directions.k_hat, directions.v_hat
-    return Overlaps(
-        kappa=cosine(head.key, k_hat),
-        nu=cosine(head.value, v_hat),
-        theta=cosine(head.value, k_hat),
-        eta=cosine(head.key, v_hat),
-        rho=cosine(head.key, head.value),
-    )
+    k, v, k_star, v_star = head.key, head.value, directions.k_hat, directions.v_hat
+    pairs = (k, k_star), (v, v_star), (v, k_star), (k, v_star), (k, v)
+    return Overlaps(*(cosine(a, b) for a, b in pairs))
 
 
 def overlap_columns(overlaps: Overlaps) -> dict[str, float]:
@@ -115,12 +110,10 @@ def directions_table(
     states = read(model, tokens, readout)
     mass = attention_mass(states).mean(axis=0)  # (layers, heads)
     rng = np.random.default_rng(seed)
-    layers: dict[int, StateDirections] = {}
+    below = cache(partial(state_directions, states))
     rows = []
     for head in head_directions(model, tokens, readout):
-        if head.layer not in layers:  # a head reads the states of the layer below
-            layers[head.layer] = state_directions(states, head.layer - 1)
-        directions = layers[head.layer]
+        directions = below(head.layer - 1)  # a head reads the states of the layer below
         null = {
             f"{name}_null_95": float(np.quantile(null_cosines(direction, n_null, rng), 0.95))
             for name, direction in (("kappa", directions.k_hat), ("nu", directions.v_hat))
@@ -141,13 +134,9 @@ def mean_readout(model: Any, tokens: Tokens) -> Readout:
         weights = words.float()
         return torch.einsum("nt,ntd->nd", weights, states) / weights.sum(1, keepdim=True)
 
-    means: list[torch.Tensor] = []
-
-    def keep(states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        means.append(pooled(states, words))
-        return states[:, 0, 0]
-
-    read(model, tokens, keep)
-    probe = LinearProbe(C=0.01).fit(means[0].numpy(), tokens.labels)
+    with recorded(model, attention=True) as record:  # eager, as ``read`` runs it
+        states = record(**tokens.padded().inputs).states[-1]
+        means = pooled(states, tokens.site("all words")).numpy()
+    probe = LinearProbe(C=0.01).fit(means, tokens.labels)
     coef = torch.as_tensor(probe.coef_, dtype=torch.float32)
     return lambda states, words: pooled(states, words) @ coef + probe.intercept_

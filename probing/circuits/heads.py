@@ -7,10 +7,7 @@ what the head writes there
 Both live in the space of the states that the layer reads, where the probes' k_hat and v_hat live.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +18,7 @@ from torch import Tensor
 from probing.arrays import FloatArray
 from probing.states.anatomy import attention_layers, blocks_of
 from probing.states.extraction import Readout
+from probing.states.recording import evaluating
 from probing.states.tokens import Tokens
 
 
@@ -41,25 +39,21 @@ def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) 
     passes back through every LayerNorm and MLP between the head and the readout. What the head
     writes elsewhere than at [CLS] counts too, where the readout sees it: g is summed over places.
     """
-    layers = attention_layers(model)
+    layers, heads = attention_layers(model), []
     reads, gradients = _run_backwards(model, tokens, readout)
-    heads = []
     for number, layer in enumerate(layers):
         attention = layer.self
         n_heads, size = attention.num_attention_heads, attention.attention_head_size
         with torch.no_grad():
-            query = attention.query(reads[number])  # (n, d): of x_cls
-            query = query.view(-1, n_heads, size)
+            query = attention.query(reads[number]).view(-1, n_heads, size)  # of x_cls
             keys = attention.key.weight.view(n_heads, size, -1)
             values = attention.value.weight.view(n_heads, size, -1)
             # What the head writes enters by its own columns of W_O.
             out = layer.output.dense.weight.view(-1, n_heads, size)
             key = torch.einsum("nhe,hed->hd", query, keys) / len(query)
             value = torch.einsum("nd,dhe,hef->hf", gradients[number], out, values) / len(query)
-        heads += [
-            Head(number + 1, head + 1, key[head].numpy(), value[head].numpy())
-            for head in range(n_heads)
-        ]
+        pairs = zip(key.numpy(), value.numpy(), strict=True)
+        heads += [Head(number + 1, head, *pair) for head, pair in enumerate(pairs, start=1)]
     return heads
 
 
@@ -80,36 +74,21 @@ def _run_backwards(
         written.append(output)
         return output
 
-    inputs, training = tokens.padded().inputs, model.training
-    with _hooks(model, keep_read, keep_written), torch.enable_grad():
-        model.eval()
-        try:
-            if readout is None:
-                logits = model(**inputs).logits
-                value = logits[:, 1] - logits[:, 0]
-            else:
-                states = model.base_model(**inputs).last_hidden_state
-                value = readout(states, tokens.site("all words"))
-            gradients = torch.autograd.grad(value.sum(), written)
-        finally:
-            model.train(training)
+    inputs = tokens.padded().inputs
+    with ExitStack() as hooks, evaluating(model), torch.enable_grad():
+        for block in blocks_of(model):
+            hooks.callback(block.register_forward_pre_hook(keep_read, with_kwargs=True).remove)
+        for layer in attention_layers(model):
+            hooks.callback(layer.output.dense.register_forward_hook(keep_written).remove)
+        if readout is None:
+            logits = model(**inputs).logits
+            value = logits[:, 1] - logits[:, 0]
+        else:
+            states = model.base_model(**inputs).last_hidden_state
+            value = readout(states, tokens.site("all words"))
+        gradients = torch.autograd.grad(value.sum(), written)
     seen = inputs["attention_mask"][:, :, None]
     return reads, [(gradient * seen).sum(1) for gradient in gradients]
-
-
-@contextmanager
-def _hooks(model: Any, before: Any, after: Any) -> Iterator[None]:
-    handles: list[Any] = [
-        block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks_of(model)
-    ]
-    handles += [
-        layer.output.dense.register_forward_hook(after) for layer in attention_layers(model)
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def null_cosines(direction: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:

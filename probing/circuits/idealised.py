@@ -4,9 +4,8 @@ notation: T(x) = sum_l gate(lam (x_l . k - threshold)) x_l . v, x centred on the
 k and v are those of linear probes, or fitted to the labels alone by ``slr``'s estimator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from probing.arrays import BoolArray, FloatArray
 from probing.circuits.directions import informative_states, state_directions, word_states
 from probing.probes.head import SingleLocationHead
 from probing.states.tokens import States
-from probing.statistics import cluster_bootstrap
+from probing.statistics import accuracy_columns
 from slr.estimator import SingleLocationRegressor
 from slr.predictor import GATES, Gate, attention, predict
 
@@ -35,16 +34,13 @@ class Predictor(NamedTuple):
 def idealised_table(train: States, tests: Mapping[str, States], *, layer: int = 0) -> pd.DataFrame:
     """Accuracy and attention mass by gate, source of (k, v) and split, at one layer's states."""
     rows = []
-    for gate in GATES:
-        for source, fit in (("probes", from_probes), ("fitted", fitted)):
-            predictor = fit(train, layer, gate)
-            for split, states in tests.items():
-                correct, mass = judge(predictor, states, layer)
-                rng = np.random.default_rng(0)
-                clusters = states.tokens.clusters
-                interval = cluster_bootstrap(correct, clusters, rng=rng, n_resamples=500)
-                row = {"gate": gate, "source": source, "split": split, **interval.accuracy()}
-                rows.append(row | {"attention_mass": float(mass.mean())})
+    for gate, (source, fit) in product(GATES, (("probes", from_probes), ("fitted", fitted))):
+        predictor = fit(train, layer, gate)
+        for split, states in tests.items():
+            correct, mass = judge(predictor, states, layer)
+            accuracy = accuracy_columns(correct, states.tokens.clusters, n_resamples=500)
+            row = {"gate": gate, "source": source, "split": split}
+            rows.append(row | accuracy | {"attention_mass": float(mass.mean())})
     return pd.DataFrame(rows)
 
 

@@ -4,12 +4,11 @@ An edit maps states (m, d) to states (m, d); ``probing.states.recording.edited``
 tokens of one layer. Heads can be silenced, or told where to read, in BERT-like encoders.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -145,18 +144,15 @@ class Leace(Edit):
 def without_heads(model: Any, heads: list[tuple[int, int]]) -> Iterator[None]:
     """Within the block, these heads (layer, head: both from 1) write nothing."""
 
-    def silence(head: int, size: int) -> Any:
-        def hook(module: Any, args: Any) -> Any:
-            context = args[0].clone()
-            context[..., (head - 1) * size : head * size] = 0
-            return (context, *args[1:])
-
-        return hook
+    def silence(head: int, size: int, module: Any, args: Any) -> Any:
+        context = args[0].clone()
+        context[..., (head - 1) * size : head * size] = 0
+        return (context, *args[1:])
 
     with ExitStack() as stack:
         for layer, head in heads:
             attention = _attention(model, layer, head)
-            hook = silence(head, attention.self.attention_head_size)
+            hook = partial(silence, head, attention.self.attention_head_size)
             stack.callback(attention.output.dense.register_forward_pre_hook(hook).remove)
         yield
 

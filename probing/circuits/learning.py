@@ -1,7 +1,5 @@
 """How a Transformer learned: the theory's quantities at every snapshot of its training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -36,24 +34,20 @@ def learning_curve(model: Any, folder: Path, train: Tokens, test: Tokens) -> pd.
     paths = snapshots(folder)
     model.load_state_dict(load_file(list(paths.values())[-1]))
     layer, head = reading_head(read(model, train))
-    labels = test.labels
     rows = []
     for step, path in paths.items():
         model.load_state_dict(load_file(path))
         directions = state_directions(read(model, train), layer - 1)
         heads = {(own.layer, own.head): own for own in head_directions(model, train)}
         tested = read(model, test)
-        logits = tested.logits
-        margins = np.where(labels == 1, logits, -logits)
-        rows.append(
-            {
-                "step": step,
-                **overlap_columns(head_overlaps(heads[layer, head], directions)),
-                "attention_mass": float(attention_mass(tested)[:, layer - 1].mean()),
-                "error": float(np.mean(margins <= 0)),
-                "cross_entropy": float(np.logaddexp(0, -margins).mean()),
-            }
-        )
+        margins = np.where(test.labels == 1, tested.logits, -tested.logits)
+        effects = {
+            "attention_mass": float(attention_mass(tested)[:, layer - 1].mean()),
+            "error": float(np.mean(margins <= 0)),
+            "cross_entropy": float(np.logaddexp(0, -margins).mean()),
+        }
+        overlaps = head_overlaps(heads[layer, head], directions)
+        rows.append({"step": step} | overlap_columns(overlaps) | effects)
     return pd.DataFrame(rows)
 
 
@@ -66,8 +60,6 @@ def reading_head(states: States) -> tuple[int, int]:
 
 def first_above(table: pd.DataFrame, column: str, level: float) -> float:
     """The first step from which |column| stays above the level; infinite if it never does."""
-    low = np.flatnonzero(table[column].abs().to_numpy() <= level)
-    steps = table["step"].to_numpy()
-    if len(low) == 0:
-        return float(steps[0])
-    return float(steps[low[-1] + 1]) if low[-1] + 1 < len(steps) else float("inf")
+    low = np.flatnonzero(table[column].abs() <= level)
+    first = low[-1] + 1 if len(low) else 0
+    return float([*table["step"], np.inf][first])

@@ -5,13 +5,11 @@ everything seems to run, and says what it measured and what it protects from. A 
 has failed, and its error is what it measured.
 """
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -42,28 +40,22 @@ class Finding:
     protects_from: str
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str
-    protects_from: str
-    examine: Callable[[Patient], tuple[bool, str]]
-
-    def __call__(self, patient: Patient) -> Finding:
-        try:
-            passed, measured = self.examine(patient)
-        except Exception as error:
-            message = " ".join(str(error).split()) or "no message"
-            passed, measured = False, f"{type(error).__name__}: {message}"
-        return Finding(self.name, bool(passed), measured, self.protects_from)
-
-
-DOCTOR: list[Check] = []
+DOCTOR: dict[str, Callable[[Patient], Finding]] = {}
 
 
 def check(name: str, protects_from: str) -> Callable[..., Any]:
-    def register(examine: Callable[[Patient], tuple[bool, str]]) -> Check:
-        DOCTOR.append(Check(name, protects_from, examine))
-        return DOCTOR[-1]
+    """Makes a function that says whether it passed, and what it measured, a check of the doctor."""
+
+    def register(examined: Callable[[Patient], tuple[bool, str]]) -> Callable[[Patient], Finding]:
+        def examination(patient: Patient) -> Finding:
+            try:
+                passed, measured = examined(patient)
+            except Exception as error:
+                message = " ".join(str(error).split()) or "no message"
+                passed, measured = False, f"{type(error).__name__}: {message}"
+            return Finding(name, bool(passed), measured, protects_from)
+
+        return DOCTOR.setdefault(name, examination)
 
     return register
 
@@ -76,7 +68,7 @@ def examine(patient: Patient, progress: Progress | None = None) -> list[Finding]
     >>> [finding.name for finding in examine(patient) if not finding.passed]
     """
     findings: list[Finding] = []
-    for examination in DOCTOR:
+    for examination in DOCTOR.values():
         findings.append(examination(patient))
         if progress:
             progress(len(findings), len(DOCTOR))
@@ -95,32 +87,24 @@ def left_as_found(patient: Patient) -> tuple[bool, str]:
         with edited(patient.model, layer, lambda states: states + 0):
             alone(patient, max_sentences=1)
     after = condition(patient.model)
-    changed = [name for name in before if before[name] != after[name]]
-    hooks = after["hooks"]
-    return not changed and not hooks, (
-        f"{hooks} foreign hooks; changed: {', '.join(changed) or 'nothing'}"
-    )
+    changed = ", ".join(name for name in before if before[name] != after[name])
+    measured = f"{after['hooks']} foreign hooks; changed: {changed or 'nothing'}"
+    return not changed and not after["hooks"], measured
 
 
 @check("batched = unbatched", "states that depend on which sentences share a batch")
 def batched(patient: Patient) -> tuple[bool, str]:
     together = patient.run().layers
-    each = [
-        torch.cat([layer[0][:, None] for layer in recording.states], dim=1).numpy()
-        for recording in alone(patient)
-    ]
-    error = distance(together, np.concatenate(each))
+    each = [torch.stack([layer[0] for layer in run.states], 1) for run in alone(patient)]
+    error = distance(together, torch.cat(each))
     return error < TOLERANCE, f"states differ by {error:.1e} of the largest"
 
 
 @check("padding side", "positions, and so states, that shift with the side of the padding")
 def padding_side(patient: Patient) -> tuple[bool, str]:
-    states = []
-    for side in ("right", "left"):
-        tokenizer = copy.deepcopy(patient.tokenizer)
-        tokenizer.padding_side = side
-        states.append(patient.run(tokenizer=tokenizer).layers)
-    error = distance(*states)
+    right, left = (copy.deepcopy(patient.tokenizer) for _ in range(2))
+    right.padding_side, left.padding_side = "right", "left"
+    error = distance(*(patient.run(tokenizer=tokenizer).layers for tokenizer in (right, left)))
     return error < TOLERANCE, f"left and right differ by {error:.1e} of the largest state"
 
 
@@ -134,9 +118,8 @@ def attention(patient: Patient) -> tuple[bool, str]:
     error = float(np.abs(sums - 1).max())
     n_layers, n_heads = states.attention.shape[1:]
     right = (n_layers, n_heads) == (config.num_hidden_layers, config.num_attention_heads)
-    return right and error < TOLERANCE, (
-        f"{n_layers} layers of {n_heads} heads, rows sum to 1 within {error:.1e}"
-    )
+    measured = f"{n_layers} layers of {n_heads} heads, rows sum to 1 within {error:.1e}"
+    return right and error < TOLERANCE, measured
 
 
 @check("captured layers", "hidden states that are not those of the layer they are named after")
@@ -158,10 +141,9 @@ def captured_layers(patient: Patient) -> tuple[bool, str]:
     pairs = zip(seen, given[1:], strict=True)
     wrong = [i + 1 for i, pair in enumerate(pairs) if distance(*pair) > TOLERANCE]
     distinct = all(distance(below, above) > TOLERANCE for below, above in pairwise(given))
-    return distinct and not wrong, (
-        f"{len(given)} states for {n_layers} layers and the embeddings; "
-        + (f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal")
-    )
+    how = f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal"
+    measured = f"{len(given)} states for {n_layers} layers and the embeddings; {how}"
+    return distinct and not wrong, measured
 
 
 @check("interventions show", "ablations that change nothing, reported as having no effect")
@@ -216,23 +198,20 @@ def disjoint(patient: Patient) -> tuple[bool, str]:
     within = {name: len(split) - len(set(split)) for name, split in texts.items()}
     held_by = Counter(text for split in texts.values() for text in set(split))
     shared = sum(n > 1 for n in held_by.values())
-    repeats = ", ".join(f"{n} in {name}" for name, n in within.items() if n) or "none"
-    return not shared and not sum(within.values()), (
-        f"{shared} sentences in two splits, repeats: {repeats}"
-    )
+    repeats = ", ".join(f"{n} in {name}" for name, n in within.items() if n)
+    measured = f"{shared} sentences in two splits, repeats: {repeats or 'none'}"
+    return not shared and not repeats, measured
 
 
 @check("splits balanced", "an accuracy above one half that is only the larger class")
 def balanced(patient: Patient) -> tuple[bool, str]:
     n_labels = len(set(patient.dataset["train"]["label"][:]))
-    worst = {}
-    for name, split in patient.dataset.items():
-        counts = Counter(split["label"][:])
-        worst[name] = max(counts.values()) / len(split)
-    name = max(worst, key=lambda split: worst[split])
-    return n_labels > 1 and worst[name] - 1 / n_labels <= MAX_IMBALANCE, (
-        f"{n_labels} labels, the largest share is {worst[name]:.1%} (in {name})"
+    share, name = max(
+        (max(Counter(split["label"][:]).values()) / len(split), name)
+        for name, split in patient.dataset.items()
     )
+    measured = f"{n_labels} labels, the largest share is {share:.1%} (in {name})"
+    return n_labels > 1 and share - 1 / n_labels <= MAX_IMBALANCE, measured
 
 
 # ---- randomness and caches
@@ -243,41 +222,32 @@ def seeds(patient: Patient) -> tuple[bool, str]:
     first, again, other = (
         fingerprint(patient.untrained(patient.model, patient.seed + i)) for i in (0, 0, 1)
     )
-    repeats, matters = first == again, first != other
-    return repeats and matters, (
-        f"equal seeds {'agree' if repeats else 'differ'}, "
-        f"other seeds {'differ' if matters else 'agree'}"
-    )
+    equal, others = ("agree" if first == seeded else "differ" for seeded in (again, other))
+    return first == again != other, f"equal seeds {equal}, other seeds {others}"
 
 
 @check("cache keys", "stored states of another model, tokenizer, text or position")
 def cache_keys(patient: Patient) -> tuple[bool, str]:
     tokenizer = copy.deepcopy(patient.tokenizer)
     tokenizer.add_tokens(["a-word-that-no-text-holds"])
-    options = {"positions": ("cls",)}
-    reversed_rows = {name: column[::-1] for name, column in patient.columns().items()}
-    other = patient.untrained(patient.model, patient.seed + 1)
+    options: dict[str, Any] = {"positions": ("cls",)}
+    others: dict[str, dict[str, Any]] = {
+        "model": {"model": patient.untrained(patient.model, patient.seed + 1)},
+        "tokenizer": {"tokenizer": tokenizer},
+        "texts": {"rows": {name: column[::-1] for name, column in patient.columns().items()}},
+        "positions": {"positions": ("mean",)},
+        "attention": {"attention": True},
+    }
     accepted = []
     with tempfile.TemporaryDirectory() as folder:
         first = patient.run(**options, folder=folder)
         again = patient.run(**options, folder=folder)
-        attempts: dict[str, Callable[[], Any]] = {
-            "model": lambda: patient.run(model=other, **options, folder=folder),
-            "tokenizer": lambda: patient.run(tokenizer=tokenizer, **options, folder=folder),
-            "texts": lambda: patient.run(rows=reversed_rows, **options, folder=folder),
-            "positions": lambda: patient.run(positions=("mean",), folder=folder),
-            "attention": lambda: patient.run(**options, attention=True, folder=folder),
-        }
-        for name, attempt in attempts.items():
-            try:
-                attempt()
+        for name, changed in others.items():
+            with suppress(ActivationError):
+                patient.run(**options | changed, folder=folder)
                 accepted.append(name)
-            except ActivationError:
-                pass
         same = np.array_equal(first.pooled["cls"], again.pooled["cls"])
         del first, again  # memory maps of files that are about to go
-    refused = len(attempts) - len(accepted)
-    return same and not accepted, (
-        f"refused {refused} of {len(attempts)} others"
-        + (f", but not another {' or '.join(accepted)}" if accepted else ", read back its own")
-    )
+    but = f"but not another {' or '.join(accepted)}" if accepted else "read back its own"
+    measured = f"refused {len(others) - len(accepted)} of {len(others)} others, {but}"
+    return same and not accepted, measured

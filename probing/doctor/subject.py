@@ -1,7 +1,5 @@
 """What the doctor examines, and the instruments: sentences run alone, distances, conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,7 +28,7 @@ class Patient:
 
     model: Any
     tokenizer: Any
-    dataset: DatasetDict
+    dataset: "DatasetDict"
     seed: int = 0
     extract: Callable[..., States] = extract
     untrained: Callable[[Any, int], Any] = untrained_like

@@ -5,8 +5,6 @@ other splits neither is true. Hiding words behind [UNK] and inserting [UNK]s tea
 showing any new word or saying which word matters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Nothing is loaded that can run code: weights are safetensors, remote code is refused.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os
@@ -17,12 +15,7 @@ import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from safetensors import SafetensorError
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -48,11 +41,13 @@ def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
     try:
         with _quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            model = kind.from_pretrained(
-                source, dtype=torch.float32, use_safetensors=True, **options
-            )
+            options |= {"dtype": torch.float32, "use_safetensors": True}
+            model = kind.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ModelError(_explain(name, error)) from error
+        why = str(error).splitlines()[0].rstrip()
+        if why.endswith(":"):  # the library goes on with a list
+            why = "its config, weights or fast tokenizer are missing or damaged"
+        raise ModelError(f"{name} holds no model that can be loaded: {why}") from error
     return model.eval(), tokenizer
 
 
@@ -141,10 +136,3 @@ def _latest_commit(name: str) -> str | None:
                 f"({why}); download it where there is a network, or give the path of a folder"
             ) from None
         return None
-
-
-def _explain(name: str, error: Exception) -> str:
-    why = str(error).splitlines()[0].rstrip()
-    if why.endswith(":"):  # the library goes on with a list
-        why = "its config, weights or fast tokenizer are missing or damaged"
-    return f"{name} holds no model that can be loaded: {why}"

@@ -4,8 +4,6 @@ The epochs are laid out as one list of augmented sentences, a function of the se
 is killed and resumed sees the same sentences in the same order as one that was not.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -54,39 +52,25 @@ class TrainingConfig:
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {self.batch_size}")
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be positive, not {self.learning_rate}")
         if self.seed < 0:
             raise ValueError(f"the seed must not be negative, but is {self.seed}")
 
 
-class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
+def augmented_epochs(
+    token_ids: list[list[int]], labels: list[int], unknown: int, config: TrainingConfig
+) -> list[dict[str, Any]]:
     """Every sentence once per epoch, each time augmented anew."""
-
-    def __init__(
-        self,
-        token_ids: list[list[int]],
-        labels: list[int],
-        unknown: int,
-        config: TrainingConfig,
-    ) -> None:
-        self.labels = labels * config.epochs
-        rng = np.random.default_rng([config.seed, 1])
-        self.token_ids = [
-            augment(ids, unknown, config.augmentation, rng)
-            for _ in range(config.epochs)
-            for ids in token_ids
-        ]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {"input_ids": self.token_ids[index], "label": self.labels[index]}
+    rng = np.random.default_rng([config.seed, 1])
+    return [
+        {"input_ids": augment(ids, unknown, config.augmentation, rng), "label": label}
+        for _ in range(config.epochs)
+        for ids, label in zip(token_ids, labels, strict=True)
+    ]
 
 
 class _Bar(ProgressCallback):  # type: ignore[misc]
@@ -158,7 +142,7 @@ def train(
     token_ids = tokenizer(texts)["input_ids"]
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")
-    sentences = Sentences(token_ids, labels, tokenizer.unk_token_id, config)
+    sentences = augmented_epochs(token_ids, labels, tokenizer.unk_token_id, config)
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by torchrun
     n_steps = math.ceil(len(sentences) / config.batch_size)
     arguments = TrainingArguments(
@@ -177,19 +161,19 @@ def train(
         report_to=[],
         disable_tqdm=quiet,
         use_cpu=not torch.cuda.is_available(),
-        dataloader_num_workers=0,
         ddp_backend="gloo" if processes > 1 and not torch.cuda.is_available() else None,
     )
+    callbacks: list[Any] = [_StopAtNan()]
+    if snapshots:
+        callbacks.append(_Snapshots(checkpoints / SNAPSHOTS, snapshot_steps(n_steps)))
     trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=sentences,
         data_collator=DataCollatorWithPadding(tokenizer),
         processing_class=tokenizer,
-        callbacks=[_StopAtNan()],
+        callbacks=callbacks,
     )
-    if snapshots:
-        trainer.add_callback(_Snapshots(checkpoints / SNAPSHOTS, snapshot_steps(n_steps)))
     trainer.remove_callback(PrinterCallback)
     bar = _Bar()
     if not quiet:

@@ -5,8 +5,6 @@ because the corpus puts praised words among praising ones: distant supervision, 
 stands beside that of ``swapped_corpus``, in which the new adjectives change sides.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -34,16 +32,10 @@ def swapped_corpus(words: Iterable[str]) -> Spec:
     words = set(words)
     table = tomllib.loads(read_spec("sentiment-corpus").text)
     good, bad = (table["slots"][slot]["all"] for slot in ("GOOD", "BAD"))
-    table["slots"]["GOOD"]["all"] = [w for w in good if w not in words] + [
-        w for w in bad if w in words
-    ]
-    table["slots"]["BAD"]["all"] = [w for w in bad if w not in words] + [
-        w for w in good if w in words
-    ]
-    table["polarity"] = {
-        "negative": table["slots"]["BAD"]["all"],
-        "positive": table["slots"]["GOOD"]["all"],
-    }
+    sides = {"GOOD": ("positive", good, bad), "BAD": ("negative", bad, good)}
+    for slot, (label, own, other) in sides.items():
+        kept, moved = [w for w in own if w not in words], [w for w in other if w in words]
+        table["slots"][slot]["all"] = table["polarity"][label] = kept + moved
     return parse_spec(table, file="swapped sentiment-corpus")
 
 

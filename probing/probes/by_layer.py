@@ -5,10 +5,9 @@ share of sentences whose informative token ranks first), its 95% interval, C, an
 cross-validation score on the training split by which C, and then a layer, is chosen.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +18,11 @@ from probing.probes.head import SingleLocationHead
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
-from probing.probes.splits import POOLED, PROBES, SplitStates, at_layer, n_states
+from probing.probes.splits import POOLED, PROBES, SplitStates
 from probing.progress import Progress, in_processes
 from probing.sentences import draw
 from probing.states.tokens import Tokens
-from probing.statistics import cluster_bootstrap
+from probing.statistics import accuracy_columns
 
 HEAD_SENTENCES = 600  # the head is fitted 22 times per layer
 PAPER_C = 1.0  # of the released notebook: scikit-learn's default
@@ -49,42 +48,32 @@ def probe_states(
     >>> states = read_splits(model, tokenizer, dataset)
     >>> probe_states(states, probes=("cls", "reader"), layers=[3])
     """
-    labels = _shuffled(states["train"].pooled.tokens, seed) if shuffled else None
-    chosen = layers if layers is not None else range(n_states(states["train"]))
-    options = {"C": C, "standardize": standardize, "seed": seed}
+    label_of: dict[str, Any] = {}
+    if shuffled:  # over the words of all sentences, of which token probes see some
+        whole = states["train"].pooled.tokens
+        labels = shuffled_labels(whole.labels, whole.words, np.random.default_rng(seed))
+        label_of = dict(zip(whole.words.tolist(), labels, strict=True))
 
     def arguments(pair: tuple[str, int]) -> Iterable[Any]:
         probe, layer = pair
-        splits = {name: at_layer(split, layer, probe) for name, split in states.items()}
+        splits = {name: split.at(layer, probe) for name, split in states.items()}
         X, tokens = splits["train"]
-        if labels is not None:
-            given = np.array([labels[word] for word in tokens.words.tolist()])
+        if shuffled:
+            given = np.array([label_of[word] for word in tokens.words.tolist()])
             tokens = replace(tokens, labels=given)
-        return probe, (X, tokens), splits, options
+        return probe, (X, tokens), splits, C, standardize, seed
 
+    pairs = list(product(probes, states["train"].layers if layers is None else layers))
     # The head takes longest: first, so that no process is left alone with one at the end.
-    pairs = sorted(
-        ((probe, layer) for probe in probes for layer in chosen), key=lambda pair: pair[0] != "head"
-    )
-    probed = in_processes(_probe_layer, arguments, pairs, jobs=jobs, progress=progress)
+    order = sorted(pairs, key=lambda pair: pair[0] != "head")
+    probed = in_processes(_probe_layer, arguments, order, jobs=jobs, progress=progress)
     rows = []
-    for probe in probes:
-        for layer in chosen:
-            result = probed[probe, layer]
-            for name, split in states.items():
-                rng = np.random.default_rng(seed)
-                clusters = split.of(probe).tokens.clusters
-                interval = cluster_bootstrap(result.correct[name], clusters, rng=rng)
-                row = {"probe": probe, "layer": layer, "split": name, **interval.accuracy()}
-                rows.append(row | {"C": result.C, "cv_score": result.cv_score})
+    for (probe, layer), (name, split) in product(pairs, states.items()):
+        result, clusters = probed[probe, layer], split.of(probe).tokens.clusters
+        accuracy = accuracy_columns(result.correct[name], clusters, seed=seed)
+        row = {"probe": probe, "layer": layer, "split": name, **accuracy}
+        rows.append(row | {"C": result.C, "cv_score": result.cv_score})
     return pd.DataFrame(rows)
-
-
-def _shuffled(tokens: Tokens, seed: int) -> dict[str, Any]:
-    """A label for each word, permuted over words."""
-    rng = np.random.default_rng(seed)
-    labels = shuffled_labels(tokens.labels, tokens.words, rng)
-    return dict(zip(tokens.words.tolist(), labels, strict=True))
 
 
 class Probed(NamedTuple):
@@ -93,29 +82,25 @@ class Probed(NamedTuple):
     cv_score: float
 
 
-ESTIMATORS: dict[str, Callable[..., Any]] = {
-    "location": lambda C, standardize, seed: LocationProbe(
-        C=C, standardize=standardize, random_state=seed
-    ),
-    "reader": lambda C, standardize, seed: LocateAndRead(C=C, random_state=seed),
-    "head": lambda C, standardize, seed: SingleLocationHead(
-        C=C, random_state=seed, max_sentences=HEAD_SENTENCES
-    ),
-}
-
-
 def _probe_layer(
     probe: str,
     train: tuple[FloatArray, Tokens],
     splits: dict[str, tuple[FloatArray, Tokens]],
-    options: dict[str, Any],
+    C: float | None,
+    standardize: bool,
+    seed: int,
 ) -> Probed:
+    estimators: dict[str, Any] = {
+        "location": LocationProbe(C=C, standardize=standardize, random_state=seed),
+        "reader": LocateAndRead(C=C, random_state=seed),
+        "head": SingleLocationHead(C=C, random_state=seed, max_sentences=HEAD_SENTENCES),
+    }
     if probe in POOLED:
-        linear = LinearProbe(C=options["C"], standardize=options["standardize"])
-        fitted = linear.fit(train[0], train[1].labels, train[1].words)
+        X, tokens = train
+        fitted = LinearProbe(C=C, standardize=standardize).fit(X, tokens.labels, tokens.words)
         correct = {name: fitted.predict(X) == tokens.labels for name, (X, tokens) in splits.items()}
     else:
-        fitted = ESTIMATORS[probe](**options).fit(*train)
+        fitted = estimators[probe].fit(*train)
         correct = {name: fitted.correct(*split) for name, split in splits.items()}
     cv_score = np.nan
     if fitted.cv_scores_ is not None:  # the reader has one score per fold, others one for each C
@@ -128,12 +113,12 @@ def layer_means(table: pd.DataFrame) -> pd.DataFrame:
 
     >>> layer_means(probe_states(states))
     """
-    above = table[(table["layer"] > 0) | (table["layer"].max() == 0)]
-    return (
-        above.groupby(["probe", "split"], sort=False)[["accuracy", "low", "high"]]
-        .mean()
-        .reset_index()
-    )
+    groups = _above_embeddings(table).groupby(["probe", "split"], sort=False)
+    return groups[["accuracy", "low", "high"]].mean().reset_index()
+
+
+def _above_embeddings(table: pd.DataFrame) -> pd.DataFrame:
+    return table[(table["layer"] > 0) | (table["layer"].max() == 0)]
 
 
 def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
@@ -143,13 +128,10 @@ def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
 
     >>> chosen_layers(probe_states(states))
     """
-    above = table[(table["layer"] > 0) | (table["layer"].max() == 0)]
-    above = above[above["split"] == "train"]
-    best = (
-        above.sort_values(["cv_score", "layer"], ascending=[False, True]).groupby("probe").first()
-    )
-    keys = {(probe, row["layer"]) for probe, row in best.iterrows()}
-    return table[[key in keys for key in zip(table["probe"], table["layer"], strict=True)]]
+    above = _above_embeddings(table).query("split == 'train'")
+    ranked = above.sort_values(["cv_score", "layer"], ascending=[False, True])
+    best = ranked.groupby("probe")["layer"].first()
+    return table[table["layer"] == table["probe"].map(best)]
 
 
 def token_plane(
@@ -162,7 +144,7 @@ def token_plane(
 
     >>> token_plane(read_splits(model, tokenizer, dataset), "test", layer=3)[["k", "v", "role"]]
     """
-    (X, tokens), train = (at_layer(states[name], layer, "reader") for name in (split, "train"))
+    (X, tokens), train = (states[name].at(layer, "reader") for name in (split, "train"))
     reader = LocateAndRead(random_state=seed).fit(*train)
     owner = np.repeat(np.arange(len(tokens)), tokens.lengths)
     drawn = draw(len(states[split].pooled), len(tokens))  # the rows of the split that these are

@@ -5,15 +5,13 @@ Here the type of the informative word decides it; for the location, random types
 declared informative, so that each sentence still has its place to find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from probing.arrays import FloatArray, IntArray
+from probing.arrays import FloatArray
 from probing.probes.description_length import (
     Code,
     fraction_blocks,
@@ -47,8 +45,7 @@ def word_assignments(
         raise ValueError("a control task needs words of one label each, and two labels")
 
     def key(assigned: Any) -> frozenset[Any]:
-        halves = [frozenset(types[assigned == label]) for label in labels]
-        return frozenset(halves)
+        return frozenset(frozenset(types[assigned == label]) for label in labels)
 
     seen, assignments = {key(truth)}, []
     for _ in range(200 * n_draws):  # small sets run out; large ones never repeat
@@ -86,7 +83,6 @@ class Tasks:
     tokens: dict[str, Tokens]
     names: ClassVar[tuple[str, ...]]
     # What the two kinds of task do each in its own way:
-    shuffled: ClassVar[Callable[..., Tokens]]
     controls: ClassVar[Callable[..., list[dict[str, Tokens]]]]
     fit: ClassVar[Callable[..., Any]]
     accuracy: ClassVar[Callable[..., float]]
@@ -94,15 +90,18 @@ class Tasks:
 
     def draws(self, task: str, n_draws: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
         """The truth once, or so many draws of a control."""
-        if task == "label":
-            return [self.tokens]
-        if task == "shuffled labels":
-            return [self.tokens | {"train": self.shuffled(rng)} for _ in range(n_draws)]
-        return self.controls(task, n_draws, rng)
+        return [self.tokens] if task == "label" else self.controls(task, n_draws, rng)
 
     def along(self, direction: FloatArray) -> Self:
         """The same tasks with only the coordinate along a direction to see."""
         return replace(self, X={name: X @ direction[:, None] for name, X in self.X.items()})
+
+    def some_of_each_word(self, tokens: Tokens, most: int) -> tuple[FloatArray, Tokens]:
+        """The first training sentences of each word."""
+        words = tokens.words
+        firsts = [np.flatnonzero(words == word)[:most] for word in np.unique(words)]
+        some = np.sort(np.concatenate(firsts))
+        return self.X["train"][tokens.rows(some)], tokens.take(some)
 
 
 class LabelTasks(Tasks):
@@ -110,12 +109,11 @@ class LabelTasks(Tasks):
 
     names = ("label", "control task", "shuffled labels")
 
-    def shuffled(self, rng: np.random.Generator) -> Tokens:
-        train = self.tokens["train"]
-        return replace(train, labels=shuffled_labels(train.labels, None, rng))
-
     def controls(self, task: str, n: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
         train = self.tokens["train"]
+        if task == "shuffled labels":
+            labels = [shuffled_labels(train.labels, None, rng) for _ in range(n)]
+            return [self.tokens | {"train": replace(train, labels=drawn)} for drawn in labels]
         return [
             {
                 name: replace(tokens, labels=np.array([given[word] for word in tokens.words]))
@@ -133,12 +131,10 @@ class LabelTasks(Tasks):
         return float(probe.score(self.X[split], tokens.labels))
 
     def code(self, tokens: Tokens, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
-        X = self.X["train"]
         if not rows_per_word:
-            return label_code(X, tokens.labels, fraction_blocks(len(X), rng))
-        some = _rows_of_each(tokens.words, rows_per_word)
-        part = tokens.take(some)
-        return label_code(X[some], part.labels, word_blocks(part.words, rng, part.labels))
+            return label_code(self.X["train"], tokens.labels, fraction_blocks(len(tokens), rng))
+        X, part = self.some_of_each_word(tokens, rows_per_word)
+        return label_code(X, part.labels, word_blocks(part.words, rng, part.labels))
 
 
 class LocationTasks(Tasks):
@@ -146,18 +142,16 @@ class LocationTasks(Tasks):
 
     names = ("label", "control types", "control positions", "shuffled labels")
 
-    def shuffled(self, rng: np.random.Generator) -> Tokens:
-        train = self.tokens["train"]
-        chosen = np.zeros(train.offsets[-1], dtype=bool)
-        chosen[train.offsets[:-1] + rng.integers(train.lengths)] = True
-        return replace(train, informative=chosen)
-
     def controls(self, task: str, n: int, rng: np.random.Generator) -> list[dict[str, Tokens]]:
-        keys = {
-            name: tokens.ids if task == "control types" else _positions(tokens)
-            for name, tokens in self.tokens.items()
-        }
-        known = np.unique(np.asarray(keys["train"]))  # an unseen type cannot be memorised
+        positions = {name: tokens.positions for name, tokens in self.tokens.items()}
+        if task == "shuffled labels":
+            train = self.tokens["train"]
+            places = [np.repeat(rng.integers(train.lengths), train.lengths) for _ in range(n)]
+            masks = [positions["train"] == place for place in places]
+            return [self.tokens | {"train": replace(train, informative=mask)} for mask in masks]
+        types = {name: tokens.ids for name, tokens in self.tokens.items()}
+        keys = types if task == "control types" else positions
+        known = np.unique(keys["train"])  # an unseen type cannot be memorised
         draws: list[dict[str, Tokens]] = [{} for _ in range(n)]
         for draw in draws:
             priority = dict(zip(known.tolist(), rng.random(len(known)), strict=True))
@@ -174,19 +168,8 @@ class LocationTasks(Tasks):
         return probe.score(self.X[split], tokens)
 
     def code(self, tokens: Tokens, rng: np.random.Generator, rows_per_word: int = 0) -> Code:
-        X = self.X["train"]
         if not rows_per_word:
-            return location_code(X, tokens, fraction_blocks(len(tokens), rng))
+            return location_code(self.X["train"], tokens, fraction_blocks(len(tokens), rng))
         # Each sentence has several tokens to learn from, so that a third of them will do.
-        some = _rows_of_each(tokens.words, max(1, rows_per_word // 3))
-        part = tokens.take(some)
-        return location_code(X[tokens.rows(some)], part, word_blocks(part.words, rng))
-
-
-def _positions(tokens: Tokens) -> IntArray:
-    return np.arange(tokens.offsets[-1]) - np.repeat(tokens.offsets[:-1], tokens.lengths)
-
-
-def _rows_of_each(words: Any, most: int) -> IntArray:
-    some = [np.flatnonzero(words == word)[:most] for word in np.unique(words)]
-    return np.sort(np.concatenate(some))
+        X, part = self.some_of_each_word(tokens, max(1, rows_per_word // 3))
+        return location_code(X, part, word_blocks(part.words, rng))

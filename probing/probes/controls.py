@@ -11,11 +11,10 @@ deviation of the first over them;
 code, by sentence and by word (``word_``); ``seconds`` of one core, what the row cost.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ import pandas as pd
 from probing.probes.control_tasks import FITTED, SCORED, LabelTasks, LocationTasks, Tasks
 from probing.probes.description_length import Code
 from probing.probes.logistic import moments
-from probing.probes.splits import POOLED, SplitStates, at_layer, n_states
+from probing.probes.splits import POOLED, SplitStates
 from probing.progress import Progress, in_processes
 from probing.sentences import draw
 from probing.states.tokens import Tokens
@@ -79,18 +78,17 @@ def _scores(
     tasks: Sequence[Tasks], probes: Sequence[Any], draws: Sequence[dict[str, Tokens]]
 ) -> dict[str, float]:
     """Means over draws: the i-th probe, on the states of the i-th tasks, for the i-th draw."""
-
-    def each(split: str) -> list[float]:
-        triples = zip(tasks, probes, draws, strict=True)
-        return [own.accuracy(probe, split, drawn[split]) for own, probe, drawn in triples]
-
-    scores = {
-        name: float(np.mean(each(split))) if split in draws[0] else np.nan
+    each = {
+        name: [
+            own.accuracy(probe, split, drawn[split]) if split in drawn else np.nan
+            for own, probe, drawn in zip(tasks, probes, draws, strict=True)
+        ]
         for name, split in SCORED.items()
     }
-    held_out = each(SCORED["accuracy"])
+    held_out = each["accuracy"]
     spread = float(np.std(held_out, ddof=1)) if len(held_out) > 1 else np.nan
-    return scores | {"spread": spread, "draws": len(held_out)}
+    means = {name: float(np.mean(values)) for name, values in each.items()}
+    return means | {"spread": spread, "draws": len(held_out)}
 
 
 def _codes(
@@ -110,8 +108,8 @@ def _codes(
 def _mean_code(prefix: str, codes: Sequence[Code]) -> dict[str, float]:
     bits = float(np.mean([code.bits for code in codes]))
     uniform = float(np.mean([code.uniform_bits for code in codes]))
-    names = (f"{prefix}bits", f"{prefix}uniform_bits", f"{prefix}compression")
-    return dict(zip(names, (bits, uniform, uniform / bits), strict=True))
+    columns = {"bits": bits, "uniform_bits": uniform, "compression": uniform / bits}
+    return {prefix + name: value for name, value in columns.items()}
 
 
 def _along_random(tasks: Tasks, n: int, rng: np.random.Generator) -> dict[str, float]:
@@ -122,16 +120,14 @@ def _along_random(tasks: Tasks, n: int, rng: np.random.Generator) -> dict[str, f
     return _scores(lines, [line.fit(tasks.tokens, C=1.0) for line in lines], [tasks.tokens] * n)
 
 
-def control_splits(dataset: DatasetDict, *, max_sentences: int) -> DatasetDict:
+def control_splits(dataset: "DatasetDict", *, max_sentences: int) -> "DatasetDict":
     """Some training sentences, and of each kind that probes are judged on a quarter as many."""
     train = dataset["train"]
     n_fitted = min(max_sentences, 4 * len(train) // 5)
     n_scored = n_fitted // 4
     fitted = draw(len(train), n_fitted)
-    parts = {
-        "train": train.select(fitted),
-        "held_out": train.select(np.setdiff1d(draw(len(train), n_fitted + n_scored), fitted)),
-    }
+    held_out = np.setdiff1d(draw(len(train), n_fitted + n_scored), fitted)
+    parts = {"train": train.select(fitted), "held_out": train.select(held_out)}
     for name in set(SCORED.values()) & set(dataset):
         parts[name] = dataset[name].select(draw(len(dataset[name]), n_scored))
     return type(dataset)(parts)
@@ -152,28 +148,19 @@ def control_table(
         raise ValueError(f"the controls need a split {missing[0]!r}; control_splits makes it")
     if unknown := [probe for probe in probes if probe not in CONTROL_PROBES]:
         raise ValueError(f"no controls for {unknown[0]!r}; there are {', '.join(CONTROL_PROBES)}")
-    kept = {name: states[name] for name in ("train", *SCORED.values()) if name in states}
-    chosen = layers if layers is not None else range(n_states(kept["train"]))
-    pairs = [(probe, layer) for probe in probes for layer in chosen]
-    effort = effort or Effort()
+    kept = [name for name in ("train", *SCORED.values()) if name in states]
 
     def arguments(pair: tuple[str, int]) -> tuple[Tasks, Effort, int]:
-        return _tasks(kept, *pair), effort, seed
+        probe, layer = pair
+        X, tokens = zip(*(states[name].at(layer, probe) for name in kept), strict=True)
+        by_split = dict(zip(kept, X, strict=True)), dict(zip(kept, tokens, strict=True))
+        tasks = LabelTasks(*by_split) if probe in POOLED else LocationTasks(*by_split)
+        return tasks, effort or Effort(), seed
 
+    pairs = list(product(probes, states["train"].layers if layers is None else layers))
     controlled = in_processes(control_rows, arguments, pairs, jobs=jobs, progress=progress)
     return pd.DataFrame(
-        [
-            {"probe": probe, "layer": layer, **row}
-            for (probe, layer), rows in controlled.items()
-            for row in rows
-        ]
-    )
-
-
-def _tasks(states: dict[str, SplitStates], probe: str, layer: int) -> Tasks:
-    splits = {name: at_layer(split, layer, probe) for name, split in states.items()}
-    kind = LabelTasks if probe in POOLED else LocationTasks
-    return kind(
-        {name: X for name, (X, _) in splits.items()},
-        {name: tokens for name, (_, tokens) in splits.items()},
+        {"probe": probe, "layer": layer, **row}
+        for (probe, layer), rows in controlled.items()
+        for row in rows
     )

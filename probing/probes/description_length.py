@@ -9,8 +9,6 @@ most log2(4) = 2 bits longer than that of the best penalty in hindsight, and har
 uniform code when there is nothing to learn, where a single weak penalty would bet and lose.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -112,7 +110,7 @@ def label_code(
         if len(np.unique(positive[seen])) < 2:
             return None
         sign = np.where(positive[block], 1, -1)
-        logits = logit_path(X[seen], positive[seen], _balanced(positive[seen]), X[block], grid)
+        logits = logit_path(X[seen], positive[seen], X[block], grid)
         return np.asarray(np.logaddexp(0, -sign * logits) / math.log(2))
 
     return online_code(blocks, np.ones(len(X)), bits_of, len(grid))
@@ -135,18 +133,13 @@ def location_code(
         is_it = informative[rows]
         if is_it.all():
             return None
-        logits = logit_path(X[rows], is_it, _balanced(is_it), X[new], grid)
+        logits = logit_path(X[rows], is_it, X[new], grid)
         there = np.where(informative[new], logits, -np.inf)
         starts = tokens.take(block).offsets[:-1]
         masses = [np.logaddexp.reduceat(part, starts, axis=1) for part in (logits, there)]
         return np.asarray((masses[0] - masses[1]) / math.log(2))
 
     return online_code(blocks, np.log2(tokens.lengths / own), bits_of, len(grid))
-
-
-def _balanced(positive: BoolArray) -> FloatArray:
-    share = positive.mean()
-    return np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
 
 
 def _standardised(X: FloatArray) -> FloatArray:
@@ -161,13 +154,16 @@ def _standardised(X: FloatArray) -> FloatArray:
 
 @one_blas_thread
 def logit_path(
-    X: FloatArray, positive: BoolArray, weight: FloatArray, new: FloatArray, grid: Sequence[float]
+    X: FloatArray, positive: BoolArray, new: FloatArray, grid: Sequence[float]
 ) -> FloatArray:
     """Logits of new states under LinearProbe(C=C, standardize=False) fitted to X, for each C.
 
-    With fewer rows than dimensions the coefficients lie in the span of the rows, where the same
-    problem has as many dimensions as there are rows: the early blocks cost next to nothing.
+    Both labels weigh the same in the fit. With fewer rows than dimensions the coefficients lie in
+    the span of the rows, where the same problem has as many dimensions as there are rows: the early
+    blocks cost next to nothing.
     """
+    share = positive.mean()
+    weight = np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
     X, positive, weight = merge_equal_rows(X, positive, weight)
     if len(X) < X.shape[1]:
         basis = np.linalg.qr(X.T)[0]  # (d, rows)

@@ -3,9 +3,8 @@
 notation: logit of sentence x = sum_l softmax_l(x_l . k) (x_l . v) + intercept
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from probing.arrays import BoolArray, FloatArray, IntArray, unit
-from probing.probes.location import TokenProbe, check_labels_given, check_tokens
+from probing.probes.location import TokenProbe, check_tokens, labels_of
 from probing.probes.logistic import check_labels, moments, one_blas_thread
 from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
 from probing.states.tokens import Tokens
@@ -25,8 +24,14 @@ class Fitted(NamedTuple):
     k: FloatArray
     v: FloatArray
     intercept: float
-    objective: float
-    n_iter: int
+    objective: float = np.nan
+    n_iter: int = 0
+
+    def read(self, states: FloatArray, offsets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Logits (n,) and attention (n_tokens,)."""
+        weights = ragged_softmax(states @ self.k, offsets)
+        logit = np.add.reduceat(weights * (states @ self.v), offsets[:-1]) + self.intercept
+        return np.asarray(logit), weights
 
 
 class SingleLocationHead(TokenProbe):
@@ -82,7 +87,7 @@ class SingleLocationHead(TokenProbe):
         if self.max_sentences is not None and self.max_sentences < 2:
             raise ValueError(f"max_sentences must be at least 2, not {self.max_sentences}")
         X = check_tokens(X, tokens)
-        self.classes_, positive = check_labels_given(tokens)
+        self.classes_, positive = check_labels(labels_of(tokens), len(tokens))
         rng = np.random.default_rng(self.random_state)
         sentences = np.arange(len(positive))
         if self.max_sentences is not None and len(sentences) > self.max_sentences:
@@ -94,9 +99,9 @@ class SingleLocationHead(TokenProbe):
             inner = tokens.take(part).offsets
             return self._path(X[tokens.rows(part)], inner, positive[part], starts, grid)
 
-        def accuracy(fitted: Fitted, part: IntArray) -> float:
-            logit = _read(X[tokens.rows(part)], tokens.take(part).offsets, fitted)[0]
-            return float(np.mean((logit > 0) == positive[part]))
+        def accuracy(fitted: Fitted, part: IntArray) -> Any:
+            logit, _ = fitted.read(X[tokens.rows(part)], tokens.take(part).offsets)
+            return np.mean((logit > 0) == positive[part])
 
         def folds() -> Any:
             pairs = grouped_folds(positive[sentences], tokens.take(sentences).words)
@@ -105,9 +110,8 @@ class SingleLocationHead(TokenProbe):
         self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, folds)
         grid = [*(C for C in C_GRID if C < self.C_), self.C_]  # the way the cross-validation went
         *_, fitted = path(sentences, grid)
-        self.k_, self.v_, self.intercept_ = fitted.k, fitted.v, fitted.intercept
+        self.k_, self.v_, self.intercept_, self.objective_, self.n_iter_ = fitted
         self.k_hat_, self.v_hat_ = unit(self.k_), unit(self.v_)
-        self.objective_, self.n_iter_ = fitted.objective, fitted.n_iter
         return self
 
     def decision_function(self, X: Any, tokens: Tokens) -> FloatArray:
@@ -120,13 +124,13 @@ class SingleLocationHead(TokenProbe):
 
     def predict(self, X: Any, tokens: Tokens) -> npt.NDArray[Any]:
         """The label of each sentence."""
-        logit = self.decision_function(X, tokens)
-        return np.asarray(self.classes_[(logit > 0).astype(int)])
+        positive = self.decision_function(X, tokens) > 0
+        return np.asarray(self.classes_[positive.astype(int)])
 
     def _read(self, X: Any, tokens: Tokens) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self, "k_")
-        fitted = Fitted(self.k_, self.v_, self.intercept_, self.objective_, self.n_iter_)
-        return _read(check_tokens(X, tokens, len(self.k_)), tokens.offsets, fitted)
+        fitted = Fitted(self.k_, self.v_, self.intercept_)
+        return fitted.read(check_tokens(X, tokens, len(self.k_)), tokens.offsets)
 
     def _path(
         self,
@@ -147,27 +151,16 @@ class SingleLocationHead(TokenProbe):
         token_means = np.add.reduceat(Z, offsets[:-1]) / np.diff(offsets)[:, None]
         v = unit(token_means[positive].mean(0) - token_means[~positive].mean(0)).astype(float)
         starts = [np.concatenate([k, v, [0.0]]) for k in (np.zeros(d), *random_ks / np.sqrt(d))]
+        options = {"maxiter": self.max_iter, "gtol": self.tol, "ftol": self.tol * 1e-2}
+        descend = partial(minimize, loss_and_gradient, jac=True, method="L-BFGS-B", options=options)
         for C in grid:
-            minima = [self._minimise(start, Z, offsets, sign, C) for start in starts]
+            minima = [descend(start, args=(Z, offsets, sign, C)) for start in starts]
             starts = [minimum.x for minimum in minima]
             best = min(minima, key=lambda minimum: minimum.fun)
             k, v = best.x[:d] / scale, best.x[d : 2 * d] / scale
             # Weights sum to 1: centring moves the intercept, and attention not at all.
             intercept = float(best.x[-1] - v @ mean)
             yield Fitted(k, v, intercept, float(best.fun) * len(sign), int(best.nit))
-
-    def _minimise(
-        self, start: FloatArray, Z: FloatArray, offsets: IntArray, sign: FloatArray, C: float
-    ) -> Any:
-        options = {"maxiter": self.max_iter, "gtol": self.tol, "ftol": self.tol * 1e-2}
-        return minimize(
-            loss_and_gradient,
-            start,
-            args=(Z, offsets, sign, C),
-            jac=True,
-            method="L-BFGS-B",
-            options=options,
-        )
 
 
 def loss_and_gradient(
@@ -187,13 +180,6 @@ def loss_and_gradient(
     gradient = (pulled.astype(Z.dtype) @ Z).astype(float) + frame / (C * n)
     loss = np.logaddexp(0, -margin).mean() + np.sum(frame**2) / (2 * C * n)
     return float(loss), np.append(gradient.ravel(), slope.sum())
-
-
-def _read(states: FloatArray, offsets: IntArray, fitted: Fitted) -> tuple[FloatArray, FloatArray]:
-    """Logits (n,) and attention (total_tokens,)."""
-    weights = ragged_softmax(states @ fitted.k, offsets)
-    logit = np.add.reduceat(weights * (states @ fitted.v), offsets[:-1]) + fitted.intercept
-    return np.asarray(logit), weights
 
 
 def ragged_softmax(scores: FloatArray, offsets: IntArray) -> FloatArray:

@@ -3,8 +3,7 @@
 notation: v_hat, the direction that reads the label
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from probing.arrays import BoolArray, FloatArray, unit
+from probing.arrays import FloatArray, unit
 from probing.probes.logistic import (
     check_labels,
     check_states,
@@ -23,7 +22,16 @@ from probing.probes.logistic import (
 from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
 
 
-class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Linear(BaseEstimator):  # type: ignore[misc]
+    """A probe whose logit is linear in a state: ``coef_`` and ``intercept_``."""
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """The logit of the second class, or of being informative, for states (n, d)."""
+        check_is_fitted(self, "coef_")
+        return logit_of(check_states(X, len(self.coef_)), (self.coef_, self.intercept_))
+
+
+class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
     """Logistic regression of a binary label on one state per sentence.
 
     On [CLS] this is the paper's probe, on the informative token its direction is v_hat.
@@ -68,46 +76,35 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
         if weight.shape != (len(X),) or not (np.isfinite(weight) & (weight >= 0)).all():
             raise ValueError("sample_weight must be a finite weight of at least 0 for each row")
+        options = {name: getattr(self, name) for name in ("standardize", "tol", "max_iter")}
+
+        def path(rows: Any, grid: Sequence[float] = C_GRID) -> Any:
+            return logistic_path(X[rows], positive[rows], weight[rows], grid, **options)
+
         self.C_, self.cv_scores_ = choose_penalty(
             self.C,
-            lambda part: self._path(X[part], positive[part], weight[part], C_GRID),
+            path,
             lambda fitted, part: np.mean((logit_of(X[part], fitted) > 0) == positive[part]),
             lambda: grouped_folds(positive, groups),
         )
-        (solution,) = self._path(X, positive, weight, (self.C_,))
+        (solution,) = path(slice(None), (self.C_,))
         self.coef_, self.intercept_, self.objective_, self.n_iter_ = solution
         self.direction_ = unit(self.coef_)
         return self
 
-    def _path(self, X: FloatArray, positive: BoolArray, weight: FloatArray, grid: Any) -> Any:
-        return logistic_path(
-            X,
-            positive,
-            weight,
-            grid,
-            standardize=self.standardize,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """The logit of the second class."""
-        check_is_fitted(self, "coef_")
-        return logit_of(check_states(X, len(self.coef_)), (self.coef_, self.intercept_))
-
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
+        positive = self.decision_function(X) > 0
+        return np.asarray(self.classes_[positive.astype(int)])
 
 
 def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArray[Any]:
     """Labels for the control: what a probe finds when there is nothing to find.
 
-    ``groups=None`` permutes rows: no word means anything any more, and a probe should be at chance
-    even on the sentences it was fitted to (but for overfitting). With groups (adjectives, each of
-    one label) the labels are permuted over the groups: a word keeps one label in all its
-    sentences, so that a probe can memorise the words, and only on *other* words must it
-    be at chance. The labels themselves and their opposites, which among few groups are likely
-    draws, are left out; what remains of chance is for several draws to average.
+    ``groups=None`` permutes rows: a probe should be at chance even on the sentences it was fitted
+    to (but for overfitting). With groups (adjectives, each of one label) labels are permuted over
+    them: a probe can memorise the words, and must be at chance only on *other* ones. The labels
+    themselves and their opposites, among few groups likely draws, are left out; what remains of
+    chance is for several draws to average.
 
     >>> shuffled_labels([0, 0, 1, 1], ["bad", "bad", "good", "good"], np.random.default_rng(0))
     """
@@ -118,9 +115,9 @@ def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArra
     if groups.shape != y.shape:
         raise ValueError(f"groups must have the shape of y, {y.shape}, not {groups.shape}")
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    if (y[first][codes] != y).any():
-        raise ValueError("a group holds both labels: they cannot be permuted over groups")
     own = y[first]
+    if (own[codes] != y).any():
+        raise ValueError("a group holds both labels: they cannot be permuted over groups")
     for _ in range(1000):
         drawn = rng.permutation(own)
         if 0 < np.mean(drawn == own) < 1:

@@ -3,8 +3,6 @@
 notation: k_hat, v_hat; prediction of sentence x = sign(x_l . v + b) at l = argmax_l x_l . k
 """
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from probing.arrays import FloatArray, IntArray
 from probing.probes.linear import LinearProbe
-from probing.probes.location import LocationProbe, TokenProbe, check_labels_given, check_tokens
+from probing.probes.location import LocationProbe, TokenProbe, check_tokens, labels_of
+from probing.probes.logistic import check_labels
 from probing.probes.penalty import grouped_folds
 from probing.states.tokens import Tokens
 
@@ -46,15 +45,14 @@ class LocateAndRead(TokenProbe):
     def fit(self, X: Any, tokens: Tokens) -> Self:
         """Fit to states X (n_tokens, d) and tokens.labels; tokens.words are needed to choose C."""
         X = check_tokens(X, tokens, located=True)
-        self.classes_, positive = check_labels_given(tokens)
-        self._fit_both(X, tokens, (self.C, self.C))
+        self.classes_, positive = check_labels(labels_of(tokens), len(tokens))
+        self._fit_both(X, tokens, self.C, self.C)
         self.cv_scores_ = None
         if self.C is None:
-            chosen = (self.location_.C_, self.value_.C_)
             scores = []
             for train, test in grouped_folds(positive, tokens.words):
-                part = LocateAndRead(random_state=self.random_state)
-                part._fit_both(X[tokens.rows(train)], tokens.take(train), chosen)
+                part, rows = LocateAndRead(random_state=self.random_state), tokens.rows(train)
+                part._fit_both(X[rows], tokens.take(train), self.location_.C_, self.value_.C_)
                 scores.append(part.score(X[tokens.rows(test)], tokens.take(test)))
             self.cv_scores_ = np.array(scores)
         self.C_ = self.value_.C_
@@ -62,14 +60,14 @@ class LocateAndRead(TokenProbe):
         return self
 
     def _fit_both(
-        self, X: FloatArray, tokens: Tokens, penalties: tuple[float | None, float | None]
+        self, X: FloatArray, tokens: Tokens, C_location: float | None, C_value: float | None
     ) -> None:
-        location = LocationProbe(C=penalties[0], random_state=self.random_state)
+        location = LocationProbe(C=C_location, random_state=self.random_state)
         self.location_ = location.fit(X, tokens)
         owner = np.repeat(np.arange(len(tokens)), tokens.lengths)[tokens.informative]
-        labels = tokens.labels[owner]
         words = None if tokens.words is None else tokens.words[owner]
-        self.value_ = LinearProbe(C=penalties[1]).fit(X[tokens.informative], labels, words)
+        value = LinearProbe(C=C_value)
+        self.value_ = value.fit(X[tokens.informative], tokens.labels[owner], words)
 
     def located(self, X: Any, tokens: Tokens) -> IntArray:
         """The row of the token chosen in each sentence."""

@@ -5,24 +5,16 @@ A token probe is fitted to ``fit(X, tokens)``, X (n_tokens, d) and a ``Tokens`` 
 sentences begin and what is to be found: informative tokens, labels, and words for the folds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from probing.arrays import BoolArray, FloatArray, IntArray, unit
-from probing.probes.logistic import (
-    check_labels,
-    check_states,
-    logistic_path,
-    logit_of,
-    one_blas_thread,
-)
+from probing.probes.linear import Linear
+from probing.probes.logistic import check_states, logistic_path, logit_of, one_blas_thread
 from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
 from probing.states.tokens import Tokens
 
@@ -35,20 +27,18 @@ class TokenProbe(BaseEstimator):  # type: ignore[misc]
 
     def correct(self, X: Any, tokens: Tokens) -> BoolArray:
         """Is each sentence judged right?"""
-        if tokens.labels is None:
-            raise ValueError("the tokens have no labels; give one for each sentence")
-        return np.asarray(self.predict(X, tokens) == tokens.labels)
+        return np.asarray(self.predict(X, tokens) == labels_of(tokens))
 
     def score(self, X: Any, tokens: Tokens) -> float:
         """The share of sentences that are judged right."""
         return float(np.mean(self.correct(X, tokens)))
 
 
-def check_labels_given(tokens: Tokens) -> tuple[npt.NDArray[Any], BoolArray]:
-    """The two labels, and where the second one is."""
+def labels_of(tokens: Tokens) -> npt.NDArray[Any]:
+    """The labels of sentences, which must have them."""
     if tokens.labels is None:
         raise ValueError("the tokens have no labels; give one for each sentence")
-    return check_labels(tokens.labels, len(tokens))
+    return np.asarray(tokens.labels)
 
 
 def check_tokens(X: Any, tokens: Tokens, d: int | None = None, *, located: bool = False) -> Any:
@@ -61,7 +51,7 @@ def check_tokens(X: Any, tokens: Tokens, d: int | None = None, *, located: bool 
     return X
 
 
-class LocationProbe(TokenProbe):
+class LocationProbe(TokenProbe, Linear):
     """Is this token the informative one? Logistic regression on tokens, judged by rank.
 
     Both kinds of token weigh the same in the fit. ``score`` is the share of sentences whose
@@ -106,22 +96,21 @@ class LocationProbe(TokenProbe):
             scores = logit_of(X[tokens.rows(part)], fitted)
             return float(np.mean(informative_ranks(scores, tokens.take(part)) == 1))
 
+        def path(part: IntArray, grid: Sequence[float] = C_GRID) -> Any:
+            chosen, weight = self._drawn(tokens.informative, tokens.rows(part), rng)
+            own = tokens.informative[chosen]
+            return logistic_path(X[chosen], own, weight, grid, standardize=self.standardize)
+
         self.C_, self.cv_scores_ = choose_penalty(
             self.C,
-            lambda part: self._path(X, tokens.informative, tokens.rows(part), rng, C_GRID),
+            path,
             rank_score,
             lambda: grouped_folds(np.zeros(len(tokens), dtype=bool), tokens.words),
         )
-        everything = np.arange(len(X))
-        (fitted,) = self._path(X, tokens.informative, everything, rng, (self.C_,))
+        (fitted,) = path(np.arange(len(tokens)), (self.C_,))
         self.coef_, self.intercept_ = fitted[:2]
         self.direction_ = unit(self.coef_)
         return self
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """The logit of being informative, for states (n, d)."""
-        check_is_fitted(self, "coef_")
-        return logit_of(check_states(X, len(self.coef_)), (self.coef_, self.intercept_))
 
     def predict(self, X: Any, tokens: Tokens) -> IntArray:
         """The row of the highest token of each sentence; of equal ones the first."""
@@ -142,27 +131,21 @@ class LocationProbe(TokenProbe):
         """Does an informative token come first in each sentence?"""
         return np.asarray(self.ranks(X, tokens) == 1)
 
-    def _path(
-        self,
-        X: FloatArray,
-        informative: BoolArray,
-        rows: IntArray,
-        rng: np.random.Generator,
-        grid: Sequence[float],
-    ) -> Any:
+    def _drawn(
+        self, informative: BoolArray, rows: IntArray, rng: np.random.Generator
+    ) -> tuple[IntArray, FloatArray]:
+        """At most max_tokens of the rows, and their weights: both kinds weigh the same."""
         kinds = [rows[informative[rows]], rows[~informative[rows]]]
         if not all(len(kind) for kind in kinds):
             raise ValueError("tokens of both kinds are needed, informative and other")
-        weights = [len(rows) / 2 / len(kind) for kind in kinds]  # balanced
-        if self.max_tokens is not None and len(rows) > self.max_tokens:
-            first = min(len(kinds[0]), self.max_tokens // 2)
-            rooms = [first, min(len(kinds[1]), self.max_tokens - first)]
+        total = len(rows)
+        if self.max_tokens is not None and total > self.max_tokens:
+            total = self.max_tokens
+            first = min(len(kinds[0]), total // 2)
+            rooms = [first, min(len(kinds[1]), total - first)]
             kinds = [rng.choice(kind, n, False) for kind, n in zip(kinds, rooms, strict=True)]
-            weights = [self.max_tokens / 2 / len(kind) for kind in kinds]
-        chosen = np.concatenate(kinds)
-        weight = np.repeat(weights, [len(kind) for kind in kinds])
-        options = {"standardize": self.standardize}
-        return logistic_path(X[chosen], informative[chosen], weight, grid, **options)
+        weights = [np.full(len(kind), total / 2 / len(kind)) for kind in kinds]
+        return np.concatenate(kinds), np.concatenate(weights)
 
 
 def informative_ranks(scores: FloatArray, tokens: Tokens) -> IntArray:

@@ -3,8 +3,6 @@
 C is scikit-learn's: |w|^2 / (2 C) is added to the sum of the losses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How strongly to regularise: cross-validation in which no word is on both sides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

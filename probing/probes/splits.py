@@ -1,7 +1,5 @@
 """The states of every split of a dataset, as probes want them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,11 +30,22 @@ class SplitStates(NamedTuple):
         """What this probe sees."""
         return self.pooled if probe in POOLED else self.tokens
 
+    def at(self, layer: int, probe: str) -> tuple[FloatArray, Tokens]:
+        """What one probe needs, no more: this is what goes to another process."""
+        states = self.of(probe)
+        return states.at(layer, POOLED.get(probe, "tokens")), states.tokens
+
+    @property
+    def layers(self) -> range:
+        """All layers, with the embeddings."""
+        arrays = [*self.pooled.pooled.values(), self.tokens.layers]
+        return range(arrays[0].shape[1])
+
 
 def read_splits(
     model: Any,
     tokenizer: Any,
-    dataset: DatasetDict,
+    dataset: "DatasetDict",
     *,
     probes: Sequence[str] = PROBES,
     max_token_sentences: int = 1200,
@@ -69,20 +78,8 @@ def read_splits(
             words=informative_words(rows),
             patterns=rows["pattern"],
         )
-        whole = States(sentences, pooled=pooled)
-        splits[name] = SplitStates(whole, replace(some, pooled={}).words_only())
+        some = replace(some, pooled={}).words_only()
+        splits[name] = SplitStates(States(sentences, pooled=pooled), some)
         if progress:
             progress(len(splits), len(dataset))
     return splits
-
-
-def at_layer(split: SplitStates, layer: int, probe: str) -> tuple[FloatArray, Tokens]:
-    """What one probe needs of a split, no more: this is what goes to another process."""
-    states = split.of(probe)
-    return states.at(layer, POOLED.get(probe, "tokens")), states.tokens
-
-
-def n_states(split: SplitStates) -> int:
-    """How many layers there are, with the embeddings."""
-    arrays = [*split.pooled.pooled.values(), split.tokens.layers]
-    return int(arrays[0].shape[1])

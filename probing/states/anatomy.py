@@ -1,7 +1,5 @@
 """Where a model keeps its blocks, norms and attention, whatever its architecture."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -48,19 +46,18 @@ def anatomy_of(model: Any, record: Callable[..., Any]) -> Anatomy:
     other = ids.clone()
     other[0, -1] = (other[0, -1] + 1) % config.vocab_size
     mask = torch.ones_like(ids)
-    pairs = list(
-        zip(*(record(input_ids=x, attention_mask=mask).states for x in (ids, other)), strict=True)
-    )
-    if not all(bool(a.isfinite().all()) for a, _ in pairs):
+    states, others = (record(input_ids=x, attention_mask=mask).states for x in (ids, other))
+    if not all(bool(state.isfinite().all()) for state in states):
         raise ActivationError("the model gave infinite or undefined numbers")
+
+    def unchanged(a: Tensor, b: Tensor) -> bool:
+        return bool((a[0, :-1] - b[0, :-1]).abs().max() <= 1e-6 * a.abs().max())
+
     anatomy = Anatomy(
-        n_states=len(pairs),
-        d_model=pairs[0][0].shape[-1],
+        n_states=len(states),
+        d_model=states[0].shape[-1],
         n_heads=config.num_attention_heads,
-        causal=n_tokens > 1
-        and all(
-            bool((a[0, :-1] - b[0, :-1]).abs().max() <= 1e-6 * a.abs().max()) for a, b in pairs
-        ),
+        causal=n_tokens > 1 and all(map(unchanged, states, others)),
     )
     if not any(foreign_hooks(model.base_model)):  # edits can make any model look causal
         _ANATOMIES[model] = anatomy
@@ -92,11 +89,6 @@ def final_norm(model: Any) -> Callable[[Tensor], Tensor]:
     return norms[-1] if norms else lambda state: state
 
 
-def tensor_of(output: Any) -> Tensor:
-    """The states in the output of a block, which may be a tuple."""
-    return output if isinstance(output, Tensor) else output[0]
-
-
 def attention_layers(model: Any) -> list[Any]:
     """The attention modules of a BERT-like encoder, one per layer.
 
@@ -105,8 +97,6 @@ def attention_layers(model: Any) -> list[Any]:
     """
     layers = list(getattr(getattr(model.base_model, "encoder", None), "layer", ()))
     if not layers or not hasattr(getattr(layers[0], "attention", None), "self"):
-        name = type(model).__name__
-        raise CircuitError(
-            f"{name} is not a BERT-like encoder: its attention weights are not found"
-        )
+        name = f"{type(model).__name__} is not a BERT-like encoder"
+        raise CircuitError(f"{name}: its attention weights are not found")
     return [layer.attention for layer in layers]

@@ -7,8 +7,6 @@ then every token has the position it has alone, for encoders, decoders and model
 positions from other numbers than 0 (RoBERTa), and padding is never seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,9 +62,9 @@ def extract(
     asked = [
         (text, int(a), int(b)) for text, (a, b) in zip(rows["text"], rows["span"], strict=True)
     ]
-    first = {sentence: i for i, sentence in reversed(list(enumerate(asked)))}
-    distinct = np.sort(list(first.values()))
-    which = np.searchsorted(distinct, [first[sentence] for sentence in asked])
+    numbers: dict[Any, int] = {}  # of distinct sentences, as they come
+    which = np.array([numbers.setdefault(sentence, len(numbers)) for sentence in asked])
+    distinct = np.unique(which, return_index=True)[1]
     tokens = tokenise(tokenizer, {name: [rows[name][i] for i in distinct] for name in rows})
     _check_tokens(model, tokenizer, tokens)
     # A sentence may be there twice, with different labels or patterns.
@@ -85,13 +83,13 @@ def extract(
         if folder is not None:
             key = key_of(model, tokenizer, asked, positions, attention)
             store = FolderStore(Path(folder), key, shapes)
-        order = np.argsort(-tokens.lengths, kind="stable")
-        occurrences = _occurrences(which, len(distinct))
-        left = order[store.finished :]
+        # For each distinct sentence the rows where it was asked for.
+        asked_at = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        left = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
         for batch in _batches(left, tokens, anatomy, max_tokens_per_batch, attention):
             part = tokens.take(batch)
             results = _run_batch(record, part, anatomy, positions)
-            _put(store, results, part, [occurrences[i] for i in batch], everything)
+            _put(store, results, part, [asked_at[i] for i in batch], everything)
             del results  # before the next batch makes its own
             store.finish(store.finished + len(batch))
             if progress:
@@ -123,11 +121,9 @@ def read(model: Any, tokens: Tokens, readout: Readout | None = None) -> States:
         else:
             logits = readout(recording.states[-1], tokens.site("all words"))
         weights = [layer[:, :, 0].mT for layer in recording.attention]
-        layers, attention = (
-            torch.stack([padded.ragged(layer) for layer in part], dim=1).cpu().numpy()
-            for part in (recording.states, weights)
-        )
-        return States(tokens, layers, attention=attention, logits=logits.cpu().numpy())
+        parts = (padded.layers(recording.states), padded.layers(weights), logits)
+        layers, attention, decided = (part.cpu().numpy() for part in parts)
+        return States(tokens, layers, attention=attention, logits=decided)
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:
@@ -194,22 +190,15 @@ def _run_batch(
         sums = torch.stack([weights @ layer.float() for layer in recording.states], dim=2)
         results |= {name: sums[:, i] for i, name in enumerate(pooled)}
     if "tokens" in positions:
-        layers = [padded.ragged(layer).float() for layer in recording.states]
-        results["tokens"] = torch.stack(layers, dim=1)
+        results["tokens"] = padded.layers(recording.states).float()
     if recording.attention:
         sentences, at = torch.arange(len(lengths), device=device), summary.to(device)
-        weights_read = [layer[sentences, :, at].float() for layer in recording.attention]
-        results["attention"] = torch.stack([padded.ragged(x.mT) for x in weights_read], dim=1)
+        read = [layer[sentences, :, at].mT for layer in recording.attention]
+        results["attention"] = padded.layers(read).float()
     for name, values in results.items():
         if not bool(values.isfinite().all()):
             raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
     return {name: values.cpu().numpy() for name, values in results.items()}
-
-
-def _occurrences(which: IntArray, n_distinct: int) -> list[IntArray]:
-    """For each distinct sentence the rows where it was asked for."""
-    by_sentence = np.argsort(which, kind="stable")
-    return np.split(by_sentence, np.cumsum(np.bincount(which, minlength=n_distinct))[:-1])
 
 
 def _put(
@@ -221,13 +210,10 @@ def _put(
 ) -> None:
     """Write the results of a batch to every row that asked for them, one repetition at a time."""
     for time in range(max(map(len, asked_at))):
-        having = np.array([i for i, rows in enumerate(asked_at) if len(rows) > time])
-        rows = np.array([asked_at[i][time] for i in having])
-        ascending = np.argsort(rows)  # rows in order lie together, on disk too
-        having, rows = having[ascending], rows[ascending]
-        token_rows, token_sources = everything.rows(rows), part.rows(having)
+        pairs = [(rows[time], i) for i, rows in enumerate(asked_at) if len(rows) > time]
+        rows, having = np.array(sorted(pairs)).T  # rows in order lie together, on disk too
         for name, values in results.items():
             if name in ("tokens", "attention"):
-                store.put(name, token_rows, values[token_sources])
+                store.put(name, everything.rows(rows), values[part.rows(having)])
             else:
                 store.put(name, rows, values[having])

@@ -4,8 +4,6 @@ A hook, a mode or an attention implementation that stays behind changes every la
 ``recorded`` and ``edited`` put all of them back.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probing.states.anatomy import ActivationError, blocks_of, tensor_of
+from probing.states.anatomy import ActivationError, blocks_of
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,18 @@ class Recording:
     states: tuple[Tensor, ...]  # n_layers + 1 of (sentences, n_tokens, d_model); 0 = embeddings
     attention: tuple[Tensor, ...]  # n_layers of (sentences, n_heads, queries, keys), if asked for
     logits: Tensor | None  # of a classifier, if asked for
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Within the block the model is in evaluation mode; afterwards each part is as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 @contextmanager
@@ -44,32 +54,26 @@ def recorded(
     if getattr(model.config, "is_encoder_decoder", False):
         name = type(model).__name__
         raise ActivationError(f"{name} is an encoder and a decoder; pass model.get_encoder()")
-    modes = [(module, module.training) for module in model.modules()]
-    hooks = [(module, set(module._forward_hooks)) for module in model.modules()]
     # The library adds hooks of its own when it first returns hidden states, and this note of it.
     note = "_output_capturing_hooks_installed"
-    notes = [(module, note in vars(module)) for module in model.modules()]
+    found = [(part, set(part._forward_hooks), note in vars(part)) for part in model.modules()]
     implementation = model.config._attn_implementation
     try:
         if attention and implementation != "eager":
             model.set_attn_implementation("eager")
-        model.eval()
         runner = model if classify else model.base_model
-        with torch.inference_mode():
+        with evaluating(model), torch.inference_mode():
             yield lambda **inputs: _run(runner, inputs, attention)
     finally:
         if model.config._attn_implementation != implementation:
             model.set_attn_implementation(implementation)
-        for module, before in hooks:
-            for added in set(module._forward_hooks) - before:
+        for module, hooks, was_noted in found:
+            for added in set(module._forward_hooks) - hooks:
                 del module._forward_hooks[added]
                 module._forward_hooks_with_kwargs.pop(added, None)
                 module._forward_hooks_always_called.pop(added, None)
-        for module, was_noted in notes:
             if not was_noted:
                 vars(module).pop(note, None)
-        for module, training in modes:
-            module.training = training
 
 
 @contextmanager
@@ -90,9 +94,8 @@ def edited(
         raise ValueError(f"layer must lie between 0 and {len(blocks)}, not {layer}")
 
     def changed(states: Tensor) -> Tensor:
-        everywhere = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        where = everywhere if mask is None else mask.to(states.device)
-        result = states.clone()
+        where = torch.ones(states.shape[:2], dtype=torch.bool) if mask is None else mask
+        where, result = where.to(states.device), states.clone()
         result[where] = edit(states[where]).to(states.dtype)
         return result
 
@@ -100,8 +103,9 @@ def edited(
         return (changed(args[0]), *args[1:])
 
     def after(module: Any, args: Any, output: Any) -> Any:
-        states = changed(tensor_of(output))
-        return states if isinstance(output, Tensor) else (states, *output[1:])
+        if isinstance(output, Tensor):
+            return changed(output)
+        return (changed(output[0]), *output[1:])
 
     # First in line: the library's own capture must see the edited states (docs/gotchas.md).
     if layer:

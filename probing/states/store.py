@@ -4,8 +4,6 @@ A cache that leaves something out of its key gives the results of another model,
 refuses whatever it was not made for.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -56,12 +54,13 @@ class FolderStore:
             folder.mkdir(parents=True, exist_ok=True)
             self.finish(0)
             for name, shape in shapes.items():
-                np.lib.format.open_memmap(
-                    self._path(name), mode="w+", dtype=np.float32, shape=shape
-                )
+                np.lib.format.open_memmap(self._path(name), "w+", np.float32, shape)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
+
+    def _array(self, name: str) -> FloatArray:
+        return np.load(self._path(name), mmap_mode="r", allow_pickle=False)
 
     def _finished_before(self) -> int:
         """How many sentences the folder holds already; refuses a folder of something else."""
@@ -72,15 +71,13 @@ class FolderStore:
             return 0
         try:
             stored = json.loads(manifest.read_text())
-            key, finished = stored["key"], int(stored["finished"])
-            other = sorted(
-                name for name in {*key, *self.key} if key.get(name) != self.key.get(name)
-            )
+            key, finished = dict(stored["key"]), int(stored["finished"])
         except (ValueError, KeyError, TypeError):
             raise ActivationError(f"{manifest} is damaged; delete {self.folder}") from None
-        if other:
+        names = sorted(key | self.key)
+        if other := " and ".join(name for name in names if key.get(name) != self.key.get(name)):
             raise ActivationError(
-                f"{self.folder} holds activations of another {' and '.join(other)}; "
+                f"{self.folder} holds activations of another {other}; "
                 "delete it or give another folder"
             )
         # A file that is gone or cut off takes what was finished with it.
@@ -88,7 +85,7 @@ class FolderStore:
 
     def _is_whole(self, name: str) -> bool:
         try:
-            array = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
+            array = self._array(name)
         except (OSError, ValueError):
             return False
         return array.shape == self.shapes[name] and array.dtype == np.float32
@@ -112,10 +109,7 @@ class FolderStore:
         partial.replace(self.folder / "manifest.json")
 
     def read(self) -> dict[str, FloatArray]:
-        return {
-            name: np.load(self._path(name), mmap_mode="r", allow_pickle=False)
-            for name in self.shapes
-        }
+        return {name: self._array(name) for name in self.shapes}
 
 
 def key_of(

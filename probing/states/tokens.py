@@ -59,10 +59,8 @@ class Tokens:
                 if values is None and not is_mask:
                     continue
                 values = np.zeros(n) if values is None else np.asarray(values)
-                if values.shape != (n,):
-                    raise ValueError(
-                        f"{name} must have one entry for each of {n}, not shape {values.shape}"
-                    )
+                if (shape := values.shape) != (n,):
+                    raise ValueError(f"{name} must have one entry for each of {n}, not {shape=}")
                 object.__setattr__(self, name, values.astype(bool) if is_mask else values)
 
     def __len__(self) -> int:
@@ -72,13 +70,15 @@ class Tokens:
     def lengths(self) -> IntArray:
         return np.diff(self.offsets)
 
+    @property
+    def positions(self) -> IntArray:
+        """The place of each token in its sentence, from 0."""
+        return np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.lengths)
+
     @cached_property
-    def clusters(self) -> tuple[IntArray, IntArray]:
+    def clusters(self) -> list[IntArray]:
         """Words and patterns as numbers: what intervals resample."""
-        words, patterns = (
-            np.unique(x, return_inverse=True)[1] for x in (self.words, self.patterns)
-        )
-        return words, patterns
+        return [np.unique(x, return_inverse=True)[1] for x in (self.words, self.patterns)]
 
     def sentence(self, i: int) -> slice:
         """The rows of sentence i in every array that has one row per token."""
@@ -128,9 +128,9 @@ class Tokens:
 
     def site(self, name: str) -> Tensor:
         """A padded mask (sentences, tokens) of where an edit is made, for ``edited``."""
-        summary = np.isin(np.arange(self.offsets[-1]), self.offsets[:-1])
-        own = {"informative": self.informative, "distractor": self.distractor}
-        return self.padded().of((own | {"cls": summary, "all words": ~self.special})[name])
+        masks = {"informative": self.informative, "distractor": self.distractor}
+        masks |= {"cls": self.positions == 0, "all words": ~self.special}
+        return self.padded().of(masks[name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +152,12 @@ class Padded:
     def ragged(self, padded: Tensor) -> Tensor:
         """A padded tensor turned back into one row per token."""
         return padded[self.mask.to(padded.device)]
+
+    def layers(self, padded: Sequence[Tensor]) -> Tensor:
+        """The rows of all layers, (n_tokens, layers, ...)."""
+        import torch
+
+        return torch.stack([self.ragged(layer) for layer in padded], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,13 +224,15 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
                 words, roles = rows["words"][first + i], rows["roles"][first + i]
                 spans = np.array(encoding.encodings[i].offsets)
                 per_token["distractor"].append(_in_distractors(spans, words, roles))
-    lengths = [len(ids) for ids in per_token["ids"]]
+    # Any token will do for padding, as no other sees it; a model may have its reasons to expect
+    # the usual.
+    usual = (tokenizer.pad_token_id, tokenizer.eos_token_id)
     return Tokens(
-        offsets=np.append(0, np.cumsum(lengths)),
+        offsets=np.cumsum([0, *map(len, per_token["ids"])]),
         **{name: np.concatenate(x) for name, x in per_token.items() if x},
         **{key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows},
         words=informative_words(rows),
-        pad_id=_pad_id(tokenizer),
+        pad_id=next((int(token) for token in usual if token is not None), 0),
     )
 
 
@@ -234,13 +242,4 @@ def _in_distractors(spans: IntArray, words: Sequence[str], roles: Sequence[str])
     # Some tokenizers count the space before a word as its part.
     first = np.maximum(spans[:, 0], spans[:, 1] - 1)
     word = np.searchsorted(starts, first, side="right") - 1
-    is_distractor = np.array([role == "distractor" for role in roles])
-    return np.asarray(is_distractor[word] & (spans[:, 1] > spans[:, 0]))
-
-
-def _pad_id(tokenizer: Any) -> int:
-    """The token to pad with: none sees it, so any would do, but a model may expect the usual."""
-    for token in (tokenizer.pad_token_id, tokenizer.eos_token_id):
-        if token is not None:
-            return int(token)
-    return 0
+    return np.asarray((np.array(roles) == "distractor")[word] & (spans[:, 1] > spans[:, 0]))

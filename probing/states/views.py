@@ -1,14 +1,11 @@
 """Sentences token by token, for people: what Figure 1 and the report's token view show."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from probing.arrays import BoolArray, FloatArray
+from probing.arrays import FloatArray
 from probing.sentences import columns_of
 from probing.states.tokens import States
 
@@ -21,9 +18,9 @@ class SentenceView:
     roles: list[str]  # informative, distractor, neutral or special
     attention: FloatArray  # (n_tokens, n_layers, n_heads)
 
-    def words_only(self) -> SentenceView:
+    def words_only(self) -> "SentenceView":
         """The view without special tokens."""
-        kept = np.array([role != "special" for role in self.roles])
+        kept = np.array(self.roles) != "special"
         words, roles = (np.array(x)[kept].tolist() for x in (self.words, self.roles))
         return SentenceView(words, roles, self.attention[kept])
 
@@ -42,17 +39,8 @@ def sentence_views(states: States, rows: Any) -> list[SentenceView]:
         special = tokens.special[here]
         if (~special).sum() != len(words):
             raise ValueError(f"a view needs one token per word, which {rows['text'][i]!r} has not")
-        views.append(
-            SentenceView(
-                words=_spread(words, special, ""),
-                roles=_spread(roles, special, "special"),
-                attention=np.asarray(states.attention[here]),
-            )
-        )
+        by_token = np.full((2, len(special)), [[""], ["special"]], dtype=object)
+        by_token[:, ~special] = words, roles
+        words, roles = by_token.tolist()
+        views.append(SentenceView(words, roles, np.asarray(states.attention[here])))
     return views
-
-
-def _spread(values: Sequence[str], special: BoolArray, otherwise: str) -> list[str]:
-    """Values of the words at their tokens, ``otherwise`` at special tokens."""
-    rest = iter(values)
-    return [otherwise if is_special else next(rest) for is_special in special]
