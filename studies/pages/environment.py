@@ -20,7 +20,6 @@ PACKAGES = (
 
 
 def environment(results: Path) -> str:
-
     facts = pd.DataFrame({"": machine()}).rename_axis("machine")
     known = {each.name: each.version for each in metadata.distributions()}
     versions = "".join(

@@ -72,12 +72,8 @@ def reading_axes(states: States) -> list[dict[str, Any]]:
         others = word_states(states, layer)[~informative]
         zero = float((others @ at.k_hat).mean())
         one = float((informative_states(states, layer) @ at.k_hat).mean())
-        axes.append(
-            {
-                "k": (at.k_hat, zero, one - zero),
-                "v": (at.v_hat, at.v_middle, at.v_distance / 2),
-            }
-        )
+        v = (at.v_hat, at.v_middle, at.v_distance / 2)
+        axes.append({"k": (at.k_hat, zero, one - zero), "v": v})
     return axes
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from studies.making import ensure_all
 from studies.practice import transformer
-from studies.rendering import interval, spread
+from studies.rendering import intervals, pivoted, spreads
 from studies.settings import settings_of
 from studies.study import Claim, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
@@ -235,11 +235,8 @@ def first_layer_effects(causal: pd.DataFrame) -> Any:
 
 
 def beside(table: pd.DataFrame) -> pd.DataFrame:
-    texts = [interval(*row) for row in table[["median", "low", "high"]].to_numpy()]
-    table = table.assign(text=texts, quantity=table["quantity"].map(QUANTITIES))
-    wide = table.pivot_table(
-        index="quantity", columns=["model", "when"], values="text", aggfunc="first", sort=False
-    )
+    named = table.assign(quantity=table["quantity"].map(QUANTITIES))
+    wide = pivoted(named, intervals(table, "median"), "quantity", ["model", "when"])
     wide.columns = [f"{model}, {when}" for model, when in wide.columns]
     return wide
 
@@ -291,19 +288,17 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-
     heads = strongest_heads(tables["directions"])
     names = {"kappa": "cos(key, k_hat)", "nu": "cos(value, v_hat)", "rho": "cos(key, value)"}
-    cosines = pd.DataFrame({label: heads[name].agg(spread) for name, label in names.items()})
+    cosines = spreads(heads, names)
     null = heads[["kappa_null_95", "nu_null_95"]].mean().max(axis=1)
     cosines["random, 95%"] = null.map("{:.2f}".format)
-    tests = first_layer_effects(tables["causal"])
     columns = {
         "accuracy": "accuracy",
         "flips": "changed predictions",
         "attention_mass": "attention on the informative word",
     }
-    effects = pd.DataFrame({label: tests[name].agg(spread) for name, label in columns.items()})
+    effects = spreads(first_layer_effects(tables["causal"]), columns)
     ideal = tables["idealised"].query("split == 'test'").groupby(["gate", "source"])
     predictor = ideal[["accuracy", "attention_mass"]].mean().map("{:.3f}".format)
     return [

@@ -1,6 +1,5 @@
 """Label noise and length: PGD and SGD from the sphere over noise, L and gamma."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import pandas as pd
 from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
-    from slr.dynamics.trajectory import Trajectory
+    from slr.dynamics.experiment import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +24,7 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-
-    from slr.dynamics.experiment import EXPERIMENTS, run_experiment
+    from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.trajectory import ALIGNMENT
 
     # The paper's SGD with steps four times as large, and so a schedule four times as fast.
@@ -46,12 +44,9 @@ def run(options: Options) -> Result:
         for gamma, L, noise in cells:
             cell = replace(base, gamma=gamma, L=L, noise_std=noise or 0.0)
             if noise is None:  # PGD sees the risk itself, from which noise is only a constant off
-                trajectory = run_experiment(replace(cell, optimiser="pgd"))
-            else:
-                told = functools.partial(_tell, progress, L)
-                trajectory = run_experiment(cell, progress=told)
+                cell = replace(cell, optimiser="pgd")
             name = "PGD" if noise is None else f"{noise:g}"
-            rows.append({"gamma": gamma, "L": L, "noise": name} | _ends(trajectory))
+            rows.append({"gamma": gamma, "L": L, "noise": name} | _ends(cell, progress))
     table = pd.DataFrame(rows)
     few = "" if options.full else " (30 with --full)"
     caption = (
@@ -64,14 +59,13 @@ def run(options: Options) -> Result:
     return Result({"noise_length": table}, {"noise-length": plot_noise_length(table, caption)})
 
 
-def _tell(progress: Callable[[int], Any], L: int, steps: int) -> None:
-    progress(steps * L)
-
-
-def _ends(trajectory: "Trajectory") -> dict[str, Any]:
+def _ends(cell: "Experiment", progress: Callable[[int], Any]) -> dict[str, Any]:
     """Where the runs of one setting end, and how soon: medians and 95% intervals."""
+    from slr.dynamics.experiment import run_experiment
     from slr.yardsticks import oracle_excess_risk
 
+    count = None if cell.optimiser == "pgd" else lambda steps: progress(steps * cell.L)
+    trajectory = run_experiment(cell, progress=count)
     ends = trajectory.outcomes()
     reached = ends["steps_to_align"][ends["aligned"]]
     row = {

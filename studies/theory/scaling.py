@@ -20,7 +20,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-
     powers = [10**p for p in range(2, 5 if options.smoke else 13)]
     runs = options.runs or (4 if options.smoke else 30)
     rows = [*_training(options, powers, runs), *_flow(options, powers, runs)]
@@ -50,7 +49,6 @@ def _training(options: Options, powers: list[int], runs: int) -> Iterator[dict[s
 
 
 def _flow(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, Any]]:
-
     from slr.dynamics.scaling import flow_times_to_align, scaled_experiment
 
     with progress_bar("gradient flow", len(powers) * runs) as progress:
@@ -63,7 +61,6 @@ def _flow(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, 
 
 
 def _stability(powers: list[int]) -> pd.DataFrame:
-
     from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.scaling import predicted_stability_limit, stability_limit
 

@@ -45,13 +45,13 @@ class Options(SweepOptions):
 
 
 def run(options: Options) -> Result:
-    from studies.theory.sweep_figure import plot_sweep
+    from studies.theory.sweep_figure import in_words, plot_sweep
 
     grid = grid_of(options)
     swept = compute(grid, options, "sweep")
     table = swept.table
     best = table.loc[table["share_aligned"].idxmax()]
-    at = ", ".join(f"{name} = {_text(best[name])}" for name in grid.varied)
+    at = ", ".join(f"{name} = {in_words(best[name], 3)}" for name in grid.varied)
     remark = (
         f"{len(table)} cells, {swept.computed} computed now: "
         f"{1e3 * swept.seconds / max(swept.computed, 1):.1f} ms of computing per cell\n"
@@ -119,10 +119,6 @@ def compute(grid: "Grid", options: SweepOptions, name: str) -> "Swept":
 def rows_folder(options: SweepOptions, name: str) -> Path:
     """Where rows are kept until the result is whole: a sweep that was stopped goes on from it."""
     return options.output / f"{name}-parts"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
 
 
 def says(tables: Tables) -> Said:
