@@ -135,17 +135,13 @@ def tables_of(
     train, untrained = batches["train"], untrained_like(model, ours.seed if ours else 0)
     readout = mean_readout(model, train) if few else None
     control = mean_readout(untrained, train) if few else None
-    tables = {
-        "directions": pd.concat(
-            [
-                directions_table(model, train, readout=readout).assign(trained=True),
-                directions_table(untrained, train, readout=control).assign(trained=False),
-            ]
-        )
-    }
-    less: dict[str, Any] = {}
-    if few:
-        less = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
+    directions = [
+        directions_table(model, train, readout=readout).assign(trained=True),
+        directions_table(untrained, train, readout=control).assign(trained=False),
+    ]
+    tables = {"directions": pd.concat(directions)}
+    some: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
+    less = some if few else {}
     tables["causal"] = pd.concat(
         causal_table(Trial(model, train, batches[split], readout), **less).assign(split=split)
         for split in (SPLITS[:1] if few else SPLITS)
@@ -155,8 +151,7 @@ def tables_of(
         tests = {name: runs[name] for name in SPLITS}
         tables["idealised"] = idealised_table(runs["train"], tests)
         curve = learning_curve(model, ours.output / "snapshots", train, batches["test"])
-        curve["relative_error"] = curve["error"] / 0.5  # of guessing
-        tables["learning"] = curve
+        tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # of guessing
     return tables
 
 
@@ -269,8 +264,8 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
     for edit in ("mean difference", "LEACE"):
         erased = effect("erase value", edit, "informative", "accuracy")
-        elsewhere = effect("erase value", edit, "distractor", "accuracy")
         yield at_most(f"accuracy, value erased ({edit})", erased, 0.6)
+        elsewhere = effect("erase value", edit, "distractor", "accuracy")
         yield at_least(f"... the same at the distractor ({edit})", elsewhere, 0.98)
     random = effect("erase value", "random", "informative", "accuracy")
     yield at_least("... a random direction instead", random, 0.98)

@@ -77,8 +77,11 @@ def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]
         best = best_of(name, task, n_samples, rng, n_informative=R)
         risks[name] = (best.excess_risk, best.mass)
     return [
-        {"attention": name, "n_informative": R, "relative_risk": risk.value / zero, "mass": mass}
-        | {
+        {
+            "attention": name,
+            "n_informative": R,
+            "relative_risk": risk.value / zero,
+            "mass": mass,
             "low": (risk.value - 2 * risk.stderr) / zero,
             "high": (risk.value + 2 * risk.stderr) / zero,
         }
@@ -138,11 +141,10 @@ def says(tables: Tables) -> Said:
     wide = tables["locations"].pivot_table(
         index="n_informative", columns="attention", values="relative_risk", sort=False
     )
-    shown = wide.rename_axis("informative tokens").map(lambda risk: number(risk, 4))
     return [
         "Excess risk over that of guessing 0, of the best attentions, of Bayes and of a trained "
         "softmax layer (median over runs):",
-        shown,
+        wide.rename_axis("informative tokens").map(lambda risk: number(risk, 4)),
     ]
 
 

@@ -97,17 +97,16 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
                 rows = table[(table["gamma"] == gamma) & (table["L"] == L)]
                 x = np.array([noises.index(name) for name in rows["noise"]]) + 0.12 * (row - 1.5)
                 for ax, name in ((top, "excess_risk"), (below, "steps")):
-                    middle = rows[name].to_numpy(float)
-                    low, high = (rows[f"{name}_{end}"].to_numpy(float) for end in ("low", "high"))
+                    columns = [f"{name}_low", name, f"{name}_high"]
+                    low, middle, high = rows[columns].to_numpy(float).T
                     ax.errorbar(
                         x, middle, [middle - low, high - middle], fmt=MARKERS[row],
                         color=COLOURS[row], ms=4, lw=1.0, label=f"$L={L}$",
                     )  # fmt: skip
                 top.plot(x[:1], rows["oracle"][:1], "_", color=COLOURS[row], ms=14, mew=1.5)
-                for at, share in zip(x, rows["share"], strict=True):
-                    if share == 0:
-                        below.text(at, 0.02, "x", color=COLOURS[row], ha="center",
-                                   transform=below.get_xaxis_transform())  # fmt: skip
+                for place in x[rows["share"] == 0]:
+                    below.text(place, 0.02, "x", color=COLOURS[row], ha="center",
+                               transform=below.get_xaxis_transform())  # fmt: skip
             top.axhline(gamma**2, color=GREY, ls=":", lw=1.0)
             top.set(yscale="log", title=rf"$\gamma={gamma:.2g}$")
             below.set(yscale="log", xlabel=r"PGD, or SGD with noise $\varepsilon$")
@@ -117,11 +116,11 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
         axes[0].set_ylabel("excess risk at the end")
         axes[len(gammas)].set_ylabel("steps to align")
         for group in (axes[: len(gammas)], axes[len(gammas) :]):
-            limits = [ax.get_ylim() for ax in group]
+            limits = np.array([ax.get_ylim() for ax in group])
             for ax in group:
-                ax.set_ylim(min(x[0] for x in limits), max(x[1] for x in limits))
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(lengths))
+                ax.set_ylim(limits.min(), limits.max())
+        legend = axes[0].get_legend_handles_labels()
+        figure.legend(*legend, loc="outside lower center", ncols=len(lengths))
         figure.suptitle(caption, fontsize=8)
         return figure
 
