@@ -28,7 +28,7 @@ from typing import Any
 from compare_results import differences, tables_of
 
 from studies.pages.environment import machine
-from studies.pages.times import PARTS
+from studies.pages.results import TIMED
 
 STAGES = {  # commands that are a stage of `make reproduce`, with what they need: not timed again
     "python scripts/figure1.py": "figure1",
@@ -44,8 +44,8 @@ STAGE_ENDS = re.compile(r"== (\S+) took (\d+) s")
 
 
 def main(parts: Sequence[str]) -> None:
-    if unknown := [part for part in parts if part not in PARTS]:
-        raise SystemExit(f"no part {unknown[0]}; there are {', '.join(PARTS)}\n\n{__doc__}")
+    if unknown := [part for part in parts if part not in TIMED]:
+        raise SystemExit(f"no part {unknown[0]}; there are {', '.join(TIMED)}\n\n{__doc__}")
     with tempfile.TemporaryDirectory(prefix="slr-probing-") as folder:
         clone = Path(folder) / "clone"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
@@ -217,4 +217,4 @@ def readme_time(commands: list[str], times: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or PARTS)
+    main(sys.argv[1:] or TIMED)

@@ -15,18 +15,10 @@ from studies.theory import (
     yardsticks,
 )
 
-PRACTICE = (dataset.STUDY, figure1.STUDY, probes.STUDY, bridge.STUDY, controls.STUDY)
-THEORY = (
-    *paper.STUDIES,
-    portrait.STUDY,
-    yardsticks.STUDY,
-    scaling.STUDY,
-    success.STUDY,
-    layer.STUDY,
-    activations.STUDY,
-    conditional_mean.STUDY,
-    locations.STUDY,
-    noise_length.STUDY,
-    sweep.STUDY,
-)
+BEYOND_THE_PAPER = (
+    portrait, yardsticks, scaling, success, layer, activations, conditional_mean, locations,
+    noise_length, sweep,
+)  # fmt: skip
+PRACTICE = tuple(each.STUDY for each in (dataset, figure1, probes, bridge, controls))
+THEORY = (*paper.STUDIES, *(each.STUDY for each in BEYOND_THE_PAPER))
 STUDIES = (*PRACTICE, *THEORY)

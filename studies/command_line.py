@@ -10,7 +10,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -48,13 +48,8 @@ class Command:
 def main() -> None:
     """The installed command, slr-probing."""
     name, *arguments = sys.argv[1:] or ["--help"]
-    if name in HELP:
-        listed = {name: first_line(find(name)) for name in COMMANDS}
-        print(choices("slr-probing", "COMMAND", listed))
-        return
-    if name not in COMMANDS:
-        fail(f"no command {name!r}; there are {', '.join(COMMANDS)}")
-    run(name, arguments, prog=f"slr-probing {name}")
+    if is_one_of(COMMANDS, name, "slr-probing", "command", find):
+        run(name, arguments, prog=f"slr-probing {name}")
 
 
 def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> None:
@@ -71,12 +66,8 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
         if not arguments or (arguments[0] not in HELP and arguments[0].startswith("-")):
             arguments = ["all", *arguments]
         word, *arguments = arguments
-        if word in HELP:
-            listed = {key: first_line(each) for key, each in command.items()}
-            print(choices(prog, "STUDY", listed))
+        if not is_one_of(command, word, prog, "study", command.__getitem__):
             return
-        if word not in command:
-            fail(f"no study {word!r}; there are {', '.join(command)}")
         command, prog = command[word], f"{prog} {word}"
     try:
         command.main(parse(command.options, command.about, arguments, prog))
@@ -104,29 +95,31 @@ def study_command(study: Any) -> Command:
     return Command(study.options, functools.partial(make, study), study.about)
 
 
-def first_line(command: Any) -> str:
-    about = command["all"].about if isinstance(command, dict) else command.about
-    return str(about).strip().splitlines()[0]
-
-
-def choices(prog: str, what: str, listed: dict[str, str]) -> str:
-    """The help of a command that has commands."""
-    width = max(map(len, listed)) + 2
-    lines = [f"usage: {prog} {what} [options]", "", f"{prog} {what} --help shows the options.", ""]
-    return "\n".join(lines + [f"  {name:{width}}{about}" for name, about in listed.items()])
+def is_one_of(
+    names: Iterable[str], word: str, prog: str, kind: str, find: Callable[[str], Any]
+) -> bool:
+    """Is a word the name of a command (or study)? For -h the help with all of them is printed."""
+    names = list(names)
+    if word in names:
+        return True
+    if word not in HELP:
+        fail(f"no {kind} {word!r}; there are {', '.join(names)}")
+    usage = f"{prog} {kind.upper()}"
+    print(f"usage: {usage} [options]\n\n{usage} --help shows the options.\n")
+    width = max(map(len, names)) + 2
+    for name in names:
+        command = find(name)
+        about = command["all"].about if isinstance(command, dict) else command.about
+        print(f"  {name:{width}}{about.strip().splitlines()[0]}")
+    return False
 
 
 def parse(options: type[Options], about: str, arguments: Sequence[str], prog: str) -> Options:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                options,
-                prog=prog,
-                description=about,
-                args=arguments,
-                config=(tyro.conf.FlagCreatePairsOff,),
-            )
+            config = (tyro.conf.FlagCreatePairsOff,)
+            return tyro.cli(options, prog=prog, description=about, args=arguments, config=config)
     except SystemExit as stop:
         if not stop.code:  # --help
             raise

@@ -13,17 +13,23 @@ from studies.study import Options, Result, Study, Tables
 from studies.workers import in_parallel
 
 
+def is_made(study: Study, options: Options) -> bool:
+    """Is the result there, whole and current?"""
+    return is_current(study.output_of(options), settings_of(study, options))
+
+
 def make(study: Study, options: Options) -> Path:
     """The result of a study, as asked for by a person: nothing is replaced without --overwrite."""
     folder, settings = study.output_of(options), settings_of(study, options)
-    if not options.overwrite and is_current(folder, settings):
-        print(f"unchanged: {folder}")
-        return folder
-    if not options.overwrite and (folder / SETTINGS).exists():
-        raise FileExistsError(
-            f"{folder} was made with other settings, or changed since; choose another folder or "
-            "add --overwrite"
-        )
+    if not options.overwrite:
+        if is_current(folder, settings):
+            print(f"unchanged: {folder}")
+            return folder
+        if (folder / SETTINGS).exists():
+            raise FileExistsError(
+                f"{folder} was made with other settings, or changed since; choose another folder "
+                "or add --overwrite"
+            )
     check_output(folder, overwrite=options.overwrite)
     result = study.run(options)
     if result is not None:
@@ -47,12 +53,8 @@ def write(result: Result, folder: Path) -> None:
 
 
 def ensure(study: Study, options: Options) -> Path:
-    """The result of a study, as needed by another: made unless it is there, whole and current."""
-    folder = study.output_of(options)
-    if is_current(folder, settings_of(study, options)):
-        print(f"unchanged: {folder}")
-        return folder
-    return make(study, replace(options, overwrite=True))
+    """The result of a study, as needed by another: made (again) unless it is whole and current."""
+    return make(study, replace(options, overwrite=options.overwrite or not is_made(study, options)))
 
 
 def ensure_all(study: Study, options: Sequence[Options]) -> None:

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,31 @@ def spread(values: Any, digits: int = 2) -> str:
     if values.isna().all():
         return ""
     return f"{values.mean():.{digits}f} ({values.min():.{digits}f} to {values.max():.{digits}f})"
+
+
+def pivoted(table: pd.DataFrame, texts: Sequence[str], index: Any, columns: Any) -> pd.DataFrame:
+    """One text per row of a tidy table, as a wide table in the same order."""
+    return table.assign(text=texts).pivot_table(
+        index=index, columns=columns, values="text", aggfunc="first", sort=False
+    )
+
+
+def intervals(table: pd.DataFrame, value: str = "accuracy") -> list[str]:
+    """One text per row of a table that has columns low and high."""
+    return [interval(*row) for row in table[[value, "low", "high"]].to_numpy()]
+
+
+def spreads(groups: Any, names: Mapping[str, str]) -> pd.DataFrame:
+    """Mean and range of some columns in each group, the columns named anew."""
+    return pd.DataFrame({label: groups[name].agg(spread) for name, label in names.items()})
+
+
+def errors_against(table: pd.DataFrame, axis: str, value: str) -> pd.DataFrame:
+    """A value of each attention with two standard errors, at three places of an axis."""
+    texts = [f"{x:.4f} ± {2 * error:.4f}" for x, error in table[[value, "stderr"]].to_numpy()]
+    wide = pivoted(table, texts, "attention", axis)
+    chosen = wide.iloc[:, [0, wide.shape[1] // 2, -1]]
+    return chosen.rename(columns=lambda place: f"{axis} = {place}")
 
 
 # ---- what studies say: paragraphs and tables

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from studies.catalogue import THEORY
-from studies.making import ensure, make
+from studies.making import ensure, is_made, make
 from studies.pages import report
 from studies.pages.claims import as_text, keep_claims, read_claims
 from studies.practice import bridge, controls, dataset, figure1, probes, transformer
-from studies.results import is_current
-from studies.settings import settings_of
 from studies.slr_commands import options_for
 from studies.study import Study
 from studies.workers import in_parallel
@@ -42,42 +40,41 @@ class Options:
 
 
 def make_dataset(options: Options) -> None:
-    output = options.results / "dataset"
-    make_one(options, dataset.STUDY, dataset.Options(output=output, extended=True))
+    places = places_of(options, "dataset")
+    ensure(dataset.STUDY, dataset.Options(**places, extended=True))
 
 
 def make_figure1(options: Options) -> None:
-    output = options.results / "figure1"
-    wanted = figure1.Options(output=output, seeds=options.seeds or 0, smoke=options.smoke)
-    make_one(options, figure1.STUDY, wanted)
+    places, seeds = places_of(options, "figure1"), options.seeds or 0
+    ensure(figure1.STUDY, figure1.Options(**places, seeds=seeds, smoke=options.smoke))
 
 
 def make_bridge(options: Options) -> None:
-    wanted = bridge.Options(output=options.results / "bridge", seeds=options.seeds or 0)
-    if options.smoke:
-        wanted = replace(wanted, sentences=96, minilm=False)
-    make_one(options, bridge.STUDY, wanted)
+    less: dict[str, Any] = {"sentences": 96, "minilm": False} if options.smoke else {}
+    places, seeds = places_of(options, "bridge"), options.seeds or 0
+    ensure(bridge.STUDY, bridge.Options(**places, seeds=seeds, **less))
 
 
 def make_controls(options: Options) -> None:
     """Controls of the first of the models that figure1 makes."""
     (model,) = transformer.tiny_models(options.results / "models", 1).values()
     folder = str(ensure(transformer.STUDY, model))
-    wanted = controls.Options(model=folder, output=options.results / "controls")
-    make_one(options, controls.STUDY, wanted)
+    ensure(controls.STUDY, controls.Options(**places_of(options, "controls"), model=folder))
+
+
+def places_of(options: Options, stage: str) -> dict[str, Any]:
+    return {"output": options.results / stage, "overwrite": options.overwrite}
 
 
 def make_slr(options: Options) -> None:
-    given = {"output": options.results / "slr", "full": options.full, "smoke": options.smoke}
+    given = places_of(options, "slr") | {"full": options.full, "smoke": options.smoke}
     waiting = []
     for study in sorted(THEORY, key=lambda study: study.name not in LONG):
-        wanted = options_for(study, **given, overwrite=True)
-        if not options.overwrite and is_current(
-            study.output_of(wanted), settings_of(study, wanted)
-        ):
-            print(f"unchanged: {study.output_of(wanted)}")
+        wanted = options_for(study, **given)
+        if options.overwrite or not is_made(study, wanted):
+            waiting.append((study, replace(wanted, overwrite=True)))
         else:
-            waiting.append((study, wanted))
+            print(f"unchanged: {study.output_of(wanted)}")
     in_parallel(_make_pair, [pair for pair in waiting if pair[0].name not in ALL_CORES], "studies")
     for pair in waiting:
         if pair[0].name in ALL_CORES:
@@ -94,17 +91,9 @@ def make_report(options: Options) -> None:
         raise ValueError(f"{options.results} is not a folder; make the other stages first")
     claims = read_claims(options.results)
     keep_claims(options.results, claims)
-    wanted = report.Options(results=options.results, output=options.results / "report")
-    make_one(options, report.STUDY, wanted)
+    ensure(report.STUDY, report.Options(**places_of(options, "report"), results=options.results))
     if not options.smoke:  # of which they would say nothing
         print(as_text(claims))
-
-
-def make_one(options: Options, study: Study, wanted: Any) -> None:
-    if options.overwrite:
-        make(study, replace(wanted, overwrite=True))
-    else:
-        ensure(study, wanted)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import os
 import shutil
 import signal
 import socket
-import tempfile
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,8 @@ def result_folder(
     check_output(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_dead_partials(path)
-    partial = Path(
-        tempfile.mkdtemp(prefix=f"{_partial_prefix(path)}{os.getpid()}-", dir=path.parent)
-    )
-    partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private; a result is for everybody
+    partial = path.with_name(f"{_partial_prefix(path)}{os.getpid()}-{uuid.uuid4().hex}")
+    partial.mkdir()
     try:
         with _stops_as_interrupts():
             write_json(partial / SETTINGS, MADE_BY | settings)
@@ -57,18 +55,16 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 def is_current(path: Path, settings: dict[str, Any]) -> bool:
     """Does ``path`` hold a whole result that was made with these settings?"""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return bool(is_whole(path) and read_json(path / SETTINGS) == MADE_BY | settings)
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def is_whole(path: Path) -> bool:
     """Are all files of the result there, as long as they were when it was finished?"""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return bool(read_json(path / FILES) == _sizes(path, leave_out=FILES))
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -126,10 +122,8 @@ def _remove_dead_partials(path: Path) -> None:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)  # of another user, it is alive
     return True
 
 
@@ -146,9 +140,3 @@ def _stops_as_interrupts() -> Iterator[None]:
     finally:
         for stop, handler in zip(stops, previous, strict=True):
             signal.signal(stop, handler)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

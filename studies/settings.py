@@ -38,11 +38,9 @@ def settings_of(study: Study, options: Options) -> dict[str, Any]:
         for field in fields(options)
         if field.name not in PLACES
     }
-    inputs = study.inputs(options)
     code = code_sha256(inspect.getfile(getattr(study.run, "func", study.run)))
-    return {"study": study.name, "code_sha256": code, **given} | (
-        {"inputs": inputs} if inputs else {}
-    )
+    inputs = {"inputs": what} if (what := study.inputs(options)) else {}
+    return {"study": study.name, "code_sha256": code, **given, **inputs}
 
 
 def key_of(name: str, value: Any) -> Any:
@@ -105,13 +103,12 @@ def _version(package: str) -> str:
 
 def _reached(start: Path) -> set[Path]:
     reached: set[Path] = set()
-    waiting = [start]
+    waiting = {start}
     while waiting:
         path = waiting.pop()
-        if path not in reached:
-            reached.add(path)
-            if path.suffix == ".py":
-                waiting += _imported(path)
+        reached.add(path)
+        if path.suffix == ".py":
+            waiting |= set(_imported(path)) - reached
     return reached
 
 

@@ -18,10 +18,9 @@ import pandas as pd
 from tqdm import tqdm
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Figure
-else:  # types alone: what draws is imported where it draws, and --help answers at once
-    Axes = Figure = Any
+else:  # a type alone: what draws is imported where it draws, and --help answers at once
+    Figure = Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,28 +132,17 @@ class Study:
 def study(module: str, title: str, command: str, **figures: str) -> Study:
     """The study of a module: its docstring, Options, run and says, and claims and inputs if any."""
     parts = vars(sys.modules[module])
+    own = {part: parts[part] for part in ("run", "says", "claims", "inputs") if part in parts}
+    named = {"about": parts["__doc__"], "options": parts["Options"]} | own
     name = module.split(".")[-1]
-    optional = {part: parts[part] for part in ("claims", "inputs") if part in parts}
-    return Study(
-        name=name,
-        title=title,
-        about=parts["__doc__"],
-        options=parts["Options"],
-        run=parts["run"],
-        says=parts["says"],
-        folder=name,
-        command=command,
-        figures=figures,
-        **optional,
-    )
+    return Study(name=name, title=title, folder=name, command=command, figures=figures, **named)
 
 
-def slr_study(module: str, title: str, draws: str) -> Study:
+def slr_study(module: str, title: str, draws: str, name: str = "") -> Study:
     """A study of the idealised model: folder, command and its one figure are named after it."""
-    name = module.split(".")[-1].replace("_", "-")
-    command = f"python scripts/run_slr.py {name}"
-    made = study(module, title, command)
-    return replace(made, name=name, folder=f"slr/{name}", figures={name: draws})
+    name = name or module.split(".")[-1].replace("_", "-")
+    made = study(module, title, f"python scripts/run_slr.py {name}", **{name: draws})
+    return replace(made, name=name, folder=f"slr/{name}")
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from studies.catalogue import STUDIES
 from studies.pages import results as results_page
 from studies.pages.claims import keep_claims
-from studies.pages.results import Options, page_of
-from studies.pages.times import times_part
+from studies.pages.results import Options, page_of, times_part
 from studies.practice import bridge, figure1
 from studies.practice.figure1_figure import PUBLISHED
 from studies.rendering import markdown_table

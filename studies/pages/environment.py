@@ -20,7 +20,6 @@ PACKAGES = (
 
 
 def environment(results: Path) -> str:
-
     facts = pd.DataFrame({"": machine()}).rename_axis("machine")
     known = {each.name: each.version for each in metadata.distributions()}
     versions = "".join(
@@ -67,21 +66,16 @@ def stage_folders(results: Path) -> list[Path]:
 
 def stage_row(results: Path, folder: Path) -> tuple[str, ...]:
     settings: dict[str, Any] = read_json(folder / SETTINGS)
-    shown = {
-        name: value
+    # Of a model in a folder its name is enough here; its sha256 is in the file.
+    others = [
+        f"{name} {str(value).split(', sha256')[0]}"
         for name, value in settings.items()
         if name not in ("made_by", "seed", "study", "code_sha256")
         and isinstance(value, str | int | float)
         and value is not False
-    }
-    # Of a model in a folder its name is enough here; its sha256 is in the file.
-    others = ", ".join(f"{name} {str(value).split(', sha256')[0]}" for name, value in shown.items())
-    return (
-        folder.relative_to(results).as_posix(),
-        seeds_of(settings),
-        others or "defaults",
-        str(settings.get("code_sha256", "-"))[:8],
-    )
+    ]
+    stage, code = folder.relative_to(results).as_posix(), settings.get("code_sha256", "-")
+    return stage, seeds_of(settings), ", ".join(others) or "defaults", str(code)[:8]
 
 
 def seeds_of(settings: dict[str, Any]) -> str:

@@ -7,15 +7,17 @@ nothing is written: it fails if the page is not what the results give.
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from studies.catalogue import STUDIES
 from studies.pages.claims import as_table, kept_claims, summary
-from studies.pages.times import times_part
 from studies.rendering import as_markdown, markdown_table
-from studies.results import is_whole
+from studies.results import is_whole, read_json
 from studies.study import Study, Tables
 
 FIGURES = "figures"  # folder next to the page
-TIMES = "times.json"  # file next to the page, of benchmarks/whole.py
+TIMES = "times.json"  # file next to the page, of benchmarks/whole.py ...
+TIMED = ("setup", "reproduce", "killed", "test", "commands")  # ... and what is in it
 WIDTH = 1100  # of its pictures, in pixels
 INTRODUCTION = """\
 # Results
@@ -92,3 +94,33 @@ def shrink(source: Path, target: Path) -> None:
     if rgb.width > WIDTH:
         rgb = rgb.resize((WIDTH, round(rgb.height * WIDTH / rgb.width)), Image.Resampling.LANCZOS)
     rgb.quantize(128).save(target, optimize=True)
+
+
+def times_part(path: Path) -> list[str]:
+    """How long everything takes, as benchmarks/whole.py measured it in a fresh clone."""
+    if not path.is_file():
+        return []
+    times = read_json(path)
+    if missing := [part for part in TIMED if part not in times]:
+        raise ValueError(f"{path} lacks {missing[0]}; python benchmarks/whole.py measures it")
+    machine, whole, killed = times["machine"], times["reproduce"], times["killed"]
+    stages = ", ".join(f"{name} {seconds} s" for name, seconds in whole["stages"].items())
+    rows = {
+        "`make setup`": f"{times['setup']['seconds']} s",
+        "`make reproduce`": f"{whole['seconds']} s ({stages})",
+        "`make reproduce`, a second time": f"{whole['again_seconds']} s",
+        "`make test`": f"{times['test']['seconds']} s",
+    }
+    rows |= {f"`{command}`": f"{seconds} s" for command, seconds in times["commands"].items()}
+    return [
+        "## Times",
+        f"In a fresh clone, on {machine['Processor']} with {machine['Memory']} of memory, without "
+        f"a GPU. `make reproduce` took {whole['peak_gib']:.1f} GiB of memory at most. The scripts "
+        "ran in this order and found what those above them had made.",
+        markdown_table(pd.DataFrame({"time": rows}).rename_axis("command")),
+        f"Killed with SIGKILL a third of the way through each of its {len(killed['killed_in'])} "
+        f"stages and started again, `make reproduce` ended with {killed['tables_compared']} "
+        f"tables and weights, of which {len(killed['different'])} differ from those of an "
+        "undisturbed run, compared to the last bit.",
+        "Made by `python benchmarks/whole.py`.",
+    ]

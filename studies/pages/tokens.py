@@ -5,6 +5,7 @@ One value per model, made of plain numbers: it becomes the JSON that html/tokens
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def token_view(folder: Path, name: str, *, spec: str = "sentiment") -> dict[str,
         model, tokenizer = load_model(str(folder), classifier=True)
         drawn = dataset["train"].select(draw_by_word(dataset["train"], N_TRAIN))
         axes = reading_axes(read(model, tokenise(tokenizer, drawn)))
-        sentences = []
+        sentences: list[dict[str, Any]] = []
         for split, count in SHOWN.items():
             part = dataset[split].select(spread_rows(dataset[split], count))
             sentences += look_at(model, tokenizer, part, axes, SPLIT_NAMES[split])
@@ -40,11 +41,7 @@ def token_view(folder: Path, name: str, *, spec: str = "sentiment") -> dict[str,
     return {
         "name": name,
         "layers": list(range(1, n_layers + 1)),
-        "heads": [
-            {"layer": layer + 1, "head": head + 1}
-            for layer in range(n_layers)
-            for head in range(n_heads)
-        ],
+        "heads": [{"layer": i + 1, "head": j + 1} for i, j in np.ndindex(n_layers, n_heads)],
         "sentences": sentences,
     }
 
@@ -72,52 +69,41 @@ def reading_axes(states: States) -> list[dict[str, Any]]:
         others = word_states(states, layer)[~informative]
         zero = float((others @ at.k_hat).mean())
         one = float((informative_states(states, layer) @ at.k_hat).mean())
-        axes.append(
-            {
-                "k": (at.k_hat, zero, one - zero),
-                "v": (at.v_hat, at.v_middle, at.v_distance / 2),
-            }
-        )
+        v = (at.v_hat, at.v_middle, at.v_distance / 2)
+        axes.append({"k": (at.k_hat, zero, one - zero), "v": v})
     return axes
 
 
 def look_at(
     model: Any, tokenizer: Any, split: Any, axes: list[dict[str, Any]], split_name: str
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """One value per sentence; lists run over its tokens, [CLS] and [SEP] included."""
     tokens = tokenise(tokenizer, split)
     states = read(model, tokens)
     rows = list(split)
     masked = occlusion_changes(model, tokenizer, rows)
-    found = []
     for i, (row, view) in enumerate(zip(rows, sentence_views(states, split), strict=True)):
         here = tokens.sentence(i)
         ids = tokens.ids[here].tolist()
         names = tokenizer.convert_ids_to_tokens(ids)
         effects = map(rounded, masked[i])
-        found.append(
-            {
-                "split": split_name,
-                "text": row["text"],
-                "label": model.config.id2label[row["label"]],
-                "logit": rounded(states.logits[i]),
-                "tokens": [word or name for word, name in zip(view.words, names, strict=True)],
-                "roles": view.roles,
-                "unknown": [
-                    bool(word) and token == tokenizer.unk_token_id
-                    for word, token in zip(view.words, ids, strict=True)
-                ],
-                "attention": [
-                    [rounded(x) for x in view.attention[:, layer, head]]
-                    for layer in range(view.attention.shape[1])
-                    for head in range(view.attention.shape[2])
-                ],
-                "k": [projections(states, here, layer, at["k"]) for layer, at in enumerate(axes)],
-                "v": [projections(states, here, layer, at["v"]) for layer, at in enumerate(axes)],
-                "masking": [next(effects) if word else None for word in view.words],
-            }
-        )
-    return found
+        yield {
+            "split": split_name,
+            "text": row["text"],
+            "label": model.config.id2label[row["label"]],
+            "logit": rounded(states.logits[i]),
+            "tokens": [word or name for word, name in zip(view.words, names, strict=True)],
+            "roles": view.roles,
+            "unknown": [
+                bool(word) and token == tokenizer.unk_token_id
+                for word, token in zip(view.words, ids, strict=True)
+            ],
+            # one list per head, layer by layer
+            "attention": [list(map(rounded, x)) for x in view.attention.reshape(len(ids), -1).T],
+            "k": [projections(states, here, layer, at["k"]) for layer, at in enumerate(axes)],
+            "v": [projections(states, here, layer, at["v"]) for layer, at in enumerate(axes)],
+            "masking": [next(effects) if word else None for word in view.words],
+        }
 
 
 def projections(states: States, here: slice, layer: int, axis: Any) -> list[float]:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from studies.making import ensure_all
 from studies.practice import transformer
-from studies.rendering import interval, spread
+from studies.rendering import intervals, pivoted, spreads
 from studies.settings import settings_of
 from studies.study import Claim, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
@@ -135,17 +135,13 @@ def tables_of(
     train, untrained = batches["train"], untrained_like(model, ours.seed if ours else 0)
     readout = mean_readout(model, train) if few else None
     control = mean_readout(untrained, train) if few else None
-    tables = {
-        "directions": pd.concat(
-            [
-                directions_table(model, train, readout=readout).assign(trained=True),
-                directions_table(untrained, train, readout=control).assign(trained=False),
-            ]
-        )
-    }
-    less: dict[str, Any] = {}
-    if few:
-        less = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
+    directions = [
+        directions_table(model, train, readout=readout).assign(trained=True),
+        directions_table(untrained, train, readout=control).assign(trained=False),
+    ]
+    tables = {"directions": pd.concat(directions)}
+    some: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
+    less = some if few else {}
     tables["causal"] = pd.concat(
         causal_table(Trial(model, train, batches[split], readout), **less).assign(split=split)
         for split in (SPLITS[:1] if few else SPLITS)
@@ -155,8 +151,7 @@ def tables_of(
         tests = {name: runs[name] for name in SPLITS}
         tables["idealised"] = idealised_table(runs["train"], tests)
         curve = learning_curve(model, ours.output / "snapshots", train, batches["test"])
-        curve["relative_error"] = curve["error"] / 0.5  # of guessing
-        tables["learning"] = curve
+        tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # of guessing
     return tables
 
 
@@ -235,11 +230,8 @@ def first_layer_effects(causal: pd.DataFrame) -> Any:
 
 
 def beside(table: pd.DataFrame) -> pd.DataFrame:
-    texts = [interval(*row) for row in table[["median", "low", "high"]].to_numpy()]
-    table = table.assign(text=texts, quantity=table["quantity"].map(QUANTITIES))
-    wide = table.pivot_table(
-        index="quantity", columns=["model", "when"], values="text", aggfunc="first", sort=False
-    )
+    named = table.assign(quantity=table["quantity"].map(QUANTITIES))
+    wide = pivoted(named, intervals(table, "median"), "quantity", ["model", "when"])
     wide.columns = [f"{model}, {when}" for model, when in wide.columns]
     return wide
 
@@ -272,8 +264,8 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
     for edit in ("mean difference", "LEACE"):
         erased = effect("erase value", edit, "informative", "accuracy")
-        elsewhere = effect("erase value", edit, "distractor", "accuracy")
         yield at_most(f"accuracy, value erased ({edit})", erased, 0.6)
+        elsewhere = effect("erase value", edit, "distractor", "accuracy")
         yield at_least(f"... the same at the distractor ({edit})", elsewhere, 0.98)
     random = effect("erase value", "random", "informative", "accuracy")
     yield at_least("... a random direction instead", random, 0.98)
@@ -291,19 +283,17 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-
     heads = strongest_heads(tables["directions"])
     names = {"kappa": "cos(key, k_hat)", "nu": "cos(value, v_hat)", "rho": "cos(key, value)"}
-    cosines = pd.DataFrame({label: heads[name].agg(spread) for name, label in names.items()})
+    cosines = spreads(heads, names)
     null = heads[["kappa_null_95", "nu_null_95"]].mean().max(axis=1)
     cosines["random, 95%"] = null.map("{:.2f}".format)
-    tests = first_layer_effects(tables["causal"])
     columns = {
         "accuracy": "accuracy",
         "flips": "changed predictions",
         "attention_mass": "attention on the informative word",
     }
-    effects = pd.DataFrame({label: tests[name].agg(spread) for name, label in columns.items()})
+    effects = spreads(first_layer_effects(tables["causal"]), columns)
     ideal = tables["idealised"].query("split == 'test'").groupby(["gate", "source"])
     predictor = ideal[["accuracy", "attention_mass"]].mean().map("{:.3f}".format)
     return [

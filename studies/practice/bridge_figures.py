@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -81,33 +82,41 @@ def plot_causal(table: pd.DataFrame) -> Figure:
     with journal_style():
         figure = Figure(figsize=(9.6, 5.8), layout="constrained")
         axes: Any = figure.subplots(2, 2)
-        sites = [
-            ("erase value", "informative", 0, "informative\ntoken"),
-            ("erase value", "distractor", 0, "distractor"),
-            ("erase value", "cls", 1, "[CLS], after\nthe layer"),
-        ]
-        ax = axes[0, 0]
-        ax.set_title("(a) erase what tells the labels apart", loc="left")
-        _grouped(ax, part, sites, "accuracy")
-        ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=7)
-        ax = axes[0, 1]
-        ax.set_title("(b) erase what marks the informative token", loc="left")
-        where = [("erase location", "all words", 0, "accuracy")]
-        _grouped(ax, part, where, "accuracy")
-        where = [("erase location", "all words", 0, "attention mass")]
-        _grouped(ax, part, where, "attention_mass", first=1)
-        ax.set_xticks([0, 1], ["accuracy", "attention on the\ninformative token"])
-        ax.set(ylabel="accuracy, attention")
+        value, location = axes[0]
+        places = {
+            "informative\ntoken": ("erase value", "informative", 0, "accuracy"),
+            "distractor": ("erase value", "distractor", 0, "accuracy"),
+            "[CLS], after\nthe layer": ("erase value", "cls", 1, "accuracy"),
+        }
+        _grouped(value, part, places)
+        value.set_title("(a) erase what tells the labels apart", loc="left")
+        value.set_ylabel("accuracy")
+        value.axhline(0.5, color=BLACK, lw=0.8, ls=":")
+        value.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=7)
+        places = {
+            "accuracy": ("erase location", "all words", 0, "accuracy"),
+            "attention on the\ninformative token": (
+                "erase location",
+                "all words",
+                0,
+                "attention_mass",
+            ),
+        }
+        _grouped(location, part, places)
+        location.set_title("(b) erase what marks the informative token", loc="left")
+        location.set_ylabel("accuracy, attention")
         _draw_doses(axes[1, 0], part)
         _draw_heads(axes[1, 1], table)
         return figure
 
 
-def _grouped(ax: Axes, table: pd.DataFrame, places: Any, column: str, first: int = 0) -> None:
-    """Bars by edit at each place: mean over seeds, marks at the seeds' range."""
+def _grouped(ax: Axes, table: pd.DataFrame, places: Mapping[str, Any]) -> None:
+    """Bars by edit at each place: mean over seeds, marks at the seeds' range.
+
+    ``places``: by name, the test, site, layer and column of the table.
+    """
     width = 0.8 / len(EDITS)
-    for place, (test, site, layer, _) in enumerate(places, first):
+    for place, (test, site, layer, column) in enumerate(places.values()):
         rows = table[(table["test"] == test) & (table["site"] == site) & (table["layer"] == layer)]
         for i, (edit, colour) in enumerate(EDITS.items()):
             values = rows[rows["edit"] == edit][column]
@@ -119,9 +128,16 @@ def _grouped(ax: Axes, table: pd.DataFrame, places: Any, column: str, first: int
                 ax.bar(x, values.mean(), width * 0.9, color=colour, label=label)
                 ends = [[values.mean() - values.min()], [values.max() - values.mean()]]
                 ax.errorbar(x, values.mean(), ends, fmt="none", ecolor=BLACK, elinewidth=0.8)
-    ax.set_xticks(range(first, first + len(places)), [label for *_, label in places])
-    ax.set(ylim=(0, 1.05), ylabel=column.replace("_", " "))
+    ax.set_xticks(range(len(places)), list(places))
+    ax.set_ylim(0, 1.05)
     ax.grid(visible=False, axis="x")
+
+
+def _line(ax: Axes, groups: Any, colour: str, label: str, *, alpha: float) -> None:
+    """The mean of each group, and the range over seeds."""
+    mean = groups.mean()
+    ax.fill_between(mean.index, groups.min(), groups.max(), color=colour, alpha=alpha, lw=0)
+    ax.plot(mean.index, mean, "o-", color=colour, ms=4, label=label)
 
 
 def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
@@ -132,9 +148,7 @@ def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
     ):
         rows = part[(part["edit"] == edit) & (part["layer"] == 0)]
         steered = rows[rows["test"] == "steer"].groupby("dose")["flips"]
-        mean, low, high = steered.mean(), steered.min(), steered.max()
-        ax.fill_between(mean.index, low, high, color=colour, alpha=0.25, lw=0)
-        ax.plot(mean.index, mean, "o-", color=colour, ms=4, label=f"steer {name}")
+        _line(ax, steered, colour, f"steer {name}", alpha=0.25)
         flips = rows[rows["test"] == "reflect"]["flips"].mean()
         ax.plot([2.3], [flips], "D", color=colour, ms=6, label=f"reflect {name}", clip_on=False)
     ax.set(
@@ -155,11 +169,7 @@ def _draw_heads(ax: Axes, table: pd.DataFrame) -> None:
         rows = table[(table["model"] == model) & (table["split"] == "test")]
         rows = rows[(rows["test"] == "reflect") & (rows["edit"] == "v_hat")]
         if len(rows):
-            flips = rows.groupby("layer")["flips"]
-            ax.plot(flips.mean().index, flips.mean(), "o-", color=colour, label=label, ms=4)
-            ax.fill_between(
-                flips.mean().index, flips.min(), flips.max(), color=colour, alpha=0.2, lw=0
-            )
+            _line(ax, rows.groupby("layer")["flips"], colour, label, alpha=0.2)
     ax.set(
         xlabel="layer whose output is reflected (0: embeddings)", ylabel="changed predictions",
         ylim=(-0.03, 1.05),

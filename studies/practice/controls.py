@@ -51,9 +51,7 @@ def run(options: Options) -> Result:
 
     start = time.perf_counter()
     model, tokenizer = load_model(options.model)
-    n_layers = model.config.num_hidden_layers
-    if any(not 0 <= layer <= n_layers for layer in options.layers):
-        raise ValueError(f"--layers must lie between 0 and {n_layers} for {options.model}")
+    options.check_layers(options.layers, model)
     dataset = control_splits(read_data(options.data), max_sentences=options.max_rows)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
@@ -68,26 +66,16 @@ def controlled(
     from probing.probes.controls import Effort, control_table
     from probing.probes.splits import read_splits
 
+    read: dict[str, Any] = {"probes": options.probes, "max_token_sentences": TOKEN_SENTENCES}
     with counter(f"{name}: reading", "split") as progress:
-        states = read_splits(
-            model,
-            tokenizer,
-            dataset,
-            probes=options.probes,
-            max_token_sentences=TOKEN_SENTENCES,
-            progress=progress,
-        )
+        states = read_splits(model, tokenizer, dataset, progress=progress, **read)
+    fit: dict[str, Any] = {
+        "layers": options.layers or None,
+        "effort": Effort(n_draws=options.draws),
+    }
+    fit |= {"probes": options.probes, "seed": options.seed, "jobs": options.jobs}
     with counter(f"{name}: controls", "layer") as progress:
-        table = control_table(
-            states,
-            probes=options.probes,
-            layers=options.layers or None,
-            effort=Effort(n_draws=options.draws),
-            seed=options.seed,
-            jobs=options.jobs,
-            progress=progress,
-        )
-    return table.assign(model=name)
+        return control_table(states, progress=progress, **fit).assign(model=name)
 
 
 def claims(tables: Tables) -> Iterator[Claim]:

@@ -81,7 +81,6 @@ def write_splits(dataset: "DatasetDict", folder: Path, format: str) -> dict[str,
 
 
 def says(tables: Tables) -> Said:
-
     splits = read_json(tables.folder / "manifest.json")["splits"]
     rows = {
         name: {

@@ -15,7 +15,7 @@ import pandas as pd
 
 from studies.making import ensure, ensure_all
 from studies.practice import probes, transformer
-from studies.rendering import interval, spread
+from studies.rendering import intervals, pivoted, spreads
 from studies.settings import settings_of
 from studies.study import Claim, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
@@ -182,33 +182,22 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-
     from studies.practice.figure1_figure import PUBLISHED, SERIES, SPLIT_NAMES
 
     bars = tables["bars"]
     gaps = bars["accuracy"] - bars["split"].map(PUBLISHED)
-    bars["text"] = [
-        interval(*row) + ("" if series == "bert-published" else f" ({gap:+.2f})")
-        for series, row, gap in zip(
-            bars["series"], bars[["accuracy", "low", "high"]].to_numpy(), gaps, strict=True
-        )
+    texts = [
+        text + ("" if series == "bert-published" else f" ({gap:+.2f})")
+        for series, text, gap in zip(bars["series"], intervals(bars), gaps, strict=True)
     ]
-    wide = bars.pivot_table(
-        index="series", columns="split", values="text", aggfunc="first", sort=False
-    )
+    wide = pivoted(bars, texts, "series", "split")
     wide = wide[[name for name in SPLIT_NAMES if name in wide]].rename(columns=SPLIT_NAMES)
     wide.index = pd.Index([SERIES[name].label for name in wide.index], name="accuracy")
     test = tables["sparsity"].query("split == 'test'").set_index("model")
     sparsity = test[["mass", "top1", "effective_tokens"]].map("{:.2f}".format)
     sparsity.columns = ["attention on the informative word", "ranks first", "effective tokens"]
     tiny = tables["models"].query("series == 'tiny'")
-    groups = tiny.groupby("split", sort=False)
-    trained = pd.DataFrame(
-        {
-            "accuracy": groups["accuracy"].agg(spread),
-            "attention on the informative word": groups["attention_mass"].agg(spread),
-        }
-    )
+    names = {"accuracy": "accuracy", "attention_mass": "attention on the informative word"}
     return [
         "Accuracy by split: the published bars of BERT first, then ours, with 95% intervals, and "
         "in round brackets the difference from the published bar of the same split. A Transformer "
@@ -220,7 +209,7 @@ def says(tables: Tables) -> Said:
         sparsity,
         "The Transformer from scratch (one layer, one head, 32 dimensions), mean (range) over "
         f"{tiny['seed'].nunique()} training seeds:",
-        trained,
+        spreads(tiny.groupby("split", sort=False), names),
     ]
 
 

@@ -136,10 +136,8 @@ def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
     width = 0.85 / len(series)
     for i, name in enumerate(series):
         label, colour = SERIES[name].short or SERIES[name].label, SERIES[name].colour
-        rows = table[table["series"] == name].set_index("split")
-        values = np.array([rows["accuracy"].get(split, np.nan) for split in splits])
-        low = np.array([rows["low"].get(split, np.nan) for split in splits])
-        high = np.array([rows["high"].get(split, np.nan) for split in splits])
+        rows = table[table["series"] == name].set_index("split").reindex(splits)
+        values, low, high = rows[["accuracy", "low", "high"]].to_numpy(float).T
         places = np.arange(len(splits)) + (i - (len(series) - 1) / 2) * width
         hatch = "//" if name == "bert-published" else None
         ax.bar(
@@ -149,8 +147,7 @@ def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
         ax.errorbar(places, values, errors, fmt="none", ecolor=BLACK, elinewidth=0.8)
         if "lowest_seed" in rows and rows["seeds"].max() > 1:  # training seeds apart
             for end in ("lowest_seed", "highest_seed"):
-                seeds = [rows[end].get(split, np.nan) for split in splits]
-                ax.plot(places, seeds, "_", color=BLACK, ms=4, mew=1.2)
+                ax.plot(places, rows[end], "_", color=BLACK, ms=4, mew=1.2)
     ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
     ax.text(-0.83, 0.505, "chance", fontsize=7, ha="left", va="bottom")
     ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])

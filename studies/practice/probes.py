@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from studies.practice.subject import Subject, model_name
-from studies.rendering import interval
+from studies.rendering import intervals, pivoted
 from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
@@ -55,9 +55,7 @@ def run(options: Options) -> Result:
     if options.max_rows:
         dataset = at_most(dataset, options.max_rows)
     model, tokenizer = load_model(options.model)
-    n_layers = model.config.num_hidden_layers
-    if any(not 0 <= layer <= n_layers for layer in options.layers):
-        raise ValueError(f"--layers must lie between 0 and {n_layers} for {options.model}")
+    options.check_layers(options.layers, model)
     table, plane = probed(options, model, tokenizer, dataset)
     parts = [table.assign(model="trained")]
     if options.controls:
@@ -65,9 +63,7 @@ def run(options: Options) -> Result:
         control, _ = probed(options, untrained, tokenizer, part, name="untrained")
         parts.append(control.assign(model="untrained"))
     tables = {"probes": pd.concat(parts, ignore_index=True)}
-    if plane is not None:
-        tables["plane"] = plane
-    return Result(tables)
+    return Result(tables if plane is None else tables | {"plane": plane})
 
 
 def check(options: Options) -> None:
@@ -162,7 +158,6 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-
     from probing.probes.by_layer import chosen_layers, layer_means
 
     table, name = tables["probes"], model_name(tables)
@@ -176,21 +171,13 @@ def says(tables: Tables) -> Said:
         layer = recipe["layer"].iloc[0]
         parts.append(recipe.assign(model=f"{name}, layer {layer}: the recipe"))
     shown = pd.concat(parts)
-    shown["text"] = [interval(*row) for row in shown[["accuracy", "low", "high"]].to_numpy()]
-    wide = shown.pivot_table(
-        index=["model", "probe"], columns="split", values="text", aggfunc="first", sort=False
-    )
     above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
     return [
         f"Accuracy, mean over layers {above[0]} to {above[-1]} with the mean ends of its intervals "
         "(of `location`: share of sentences whose informative token ranks first). The recipe is "
         "`reader` at the layer that cross-validation over training words chose.",
-        wide,
+        pivoted(shown, intervals(shown), ["model", "probe"], "split"),
     ]
 
 
-STUDY = study(
-    __name__,
-    "Probes by layer",
-    "python scripts/probe.py",
-)
+STUDY = study(__name__, "Probes by layer", "python scripts/probe.py")

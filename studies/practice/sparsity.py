@@ -57,8 +57,4 @@ def says(tables: Tables) -> Said:
     return said
 
 
-STUDY = study(
-    __name__,
-    "Attention by layer and head",
-    "python scripts/sparsity.py",
-)
+STUDY = study(__name__, "Attention by layer and head", "python scripts/sparsity.py")

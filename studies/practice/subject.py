@@ -1,6 +1,7 @@
 """What a command on any model looks at: the options that such commands share."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from studies.results import SETTINGS, read_json
 from studies.study import Tables
@@ -18,6 +19,11 @@ class Subject:
     def check_seed(self) -> None:
         if self.seed < 0:
             raise ValueError(f"--seed must not be negative, but is {self.seed}")
+
+    def check_layers(self, layers: tuple[int, ...], model: Any) -> None:
+        n_layers = model.config.num_hidden_layers
+        if any(not 0 <= layer <= n_layers for layer in layers):
+            raise ValueError(f"--layers must lie between 0 and {n_layers} for {self.model}")
 
 
 def model_name(tables: Tables) -> str:

@@ -9,9 +9,10 @@ processes.
 import os
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -106,8 +107,6 @@ def checkpoint_folder(options: Options, first_process: bool) -> Path:
 
 def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any, Any]:
     """The trained model, its tokenizer and the dataset."""
-    from contextlib import nullcontext
-
     import torch
     from transformers.utils import logging
 
@@ -120,8 +119,7 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     spec = read_spec(options.spec)
-    if len(spec.lexicon.labels) != 2:
-        n_labels = len(spec.lexicon.labels)
+    if (n_labels := len(spec.lexicon.labels)) != 2:
         raise ValueError(f"{options.spec} has {n_labels} labels; training needs two")
     dataset = build_dataset(spec, extended=any(split.extended for split in spec.splits.values()))
     if options.validation:
@@ -133,12 +131,14 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
         learning_rate=options.learning_rate,
         augmentation=PLAIN if options.plain else Augmentation(),
     )
-    vectors = None if options.embeddings == "scratch" else word_vectors_of(options, spec, dataset)
-    tokenizer = vectors.tokenizer if vectors else build_tokenizer(texts)
+    scratch = options.embeddings == "scratch"
+    tokenizer, vectors = (
+        (build_tokenizer(texts), None) if scratch else word_vectors_of(options, spec, dataset)
+    )
     model = build_model(tokenizer, options.preset, list(spec.lexicon.labels), options.seed)
-    if vectors:
-        set_vectors(model, torch.as_tensor(vectors.rows, dtype=torch.float32))
-    with input_noise(model, std=0.05, seed=options.seed) if vectors else nullcontext():
+    if not scratch:
+        set_vectors(model, torch.as_tensor(vectors, dtype=torch.float32))
+    with nullcontext() if scratch else input_noise(model, std=0.05, seed=options.seed):
         keep = {"snapshots": options.snapshots, "quiet": quiet}
         train(model, tokenizer, texts, labels, training, checkpoints, **keep)
     return model, tokenizer, dataset
@@ -154,13 +154,8 @@ def validation_split(dataset: Any) -> Any:
     return type(dataset)({"train": train.select(kept), "validation": train.select(rest)})
 
 
-class Vectors(NamedTuple):
-    tokenizer: Any
-    rows: "np.ndarray"  # one per entry of the tokenizer's vocabulary
-
-
-def word_vectors_of(options: Options, spec: Any, dataset: Any) -> Vectors:
-    """Frozen word vectors, of the built-in corpus or a GloVe file, and a tokenizer for them."""
+def word_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any]:
+    """A tokenizer, and frozen vectors of its words, of the built-in corpus or a GloVe file."""
     from data_gen import build_tokenizer
     from probing.models.word_vectors import corpus, read_vectors, word_vectors
 
@@ -169,7 +164,7 @@ def word_vectors_of(options: Options, spec: Any, dataset: Any) -> Vectors:
         held_out = spec.lexicon.slots["ADJECTIVE"].words["held_out"] if options.swap else ()
         sentences = corpus(swapped=held_out)
         tokenizer = build_tokenizer([*texts, *sentences])
-        return Vectors(tokenizer, word_vectors(sentences, tokenizer.get_vocab()))
+        return tokenizer, word_vectors(sentences, tokenizer.get_vocab())
     words = {
         word for split in dataset.values() for text in split["text"][:] for word in text.split()
     }
@@ -178,7 +173,7 @@ def word_vectors_of(options: Options, spec: Any, dataset: Any) -> Vectors:
     rows = np.zeros((len(tokenizer), len(next(iter(known.values())))))
     for word, vector in known.items():
         rows[tokenizer.get_vocab()[word]] = vector
-    return Vectors(tokenizer, rows)
+    return tokenizer, rows
 
 
 def metrics_of(table: pd.DataFrame, seed: int, seconds: float) -> dict[str, Any]:
@@ -204,8 +199,4 @@ def says(tables: Tables) -> Said:
     return [table[["rows", *columns.values()]]]
 
 
-STUDY = study(
-    __name__,
-    "A Transformer from scratch",
-    "python scripts/train_transformer.py",
-)
+STUDY = study(__name__, "A Transformer from scratch", "python scripts/train_transformer.py")

@@ -2,31 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from studies.rendering import errors_against
 from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
     from slr.task import Task
 
 
-class Attention(NamedTuple):
-    gate: Any
-    fit_threshold: bool = False
-
-
-ATTENTIONS = {  # by name, in the order in which they are drawn
-    "softmax": Attention("softmax"),
-    "sigmoid, threshold": Attention("sigmoid", fit_threshold=True),
-    "relu, threshold": Attention("relu", fit_threshold=True),
-    "relu": Attention("relu"),
-    "erf": Attention("erf"),
-    "linear": Attention("linear"),
-    "sigmoid": Attention("sigmoid"),
-}
+THRESHOLD = ", threshold"  # ends the name of an attention that has one
+ATTENTIONS = (  # in the order in which they are drawn
+    "softmax", f"sigmoid{THRESHOLD}", f"relu{THRESHOLD}", "relu", "erf", "linear", "sigmoid",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +27,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-
     from slr.task import Task
 
     n_samples = 500 if options.smoke else 500_000 if options.full else 50_000
@@ -67,18 +57,26 @@ def run(options: Options) -> Result:
 
 def _rows(task: "Task", n_samples: int, rng: Any) -> list[dict[str, Any]]:
     """One row per attention, and one for Bayes."""
-    from slr.attentions.best import best_attention
     from slr.yardsticks import bayes_excess_risk
 
     setting: dict[str, Any] = {"d": task.d, "L": task.L, "gamma": task.gamma}
     bayes = bayes_excess_risk(task, n_samples, rng)
     rows = [setting | {"attention": "bayes", "excess_risk": bayes.value, "stderr": bayes.stderr}]
-    for label, (gate, fit_threshold) in ATTENTIONS.items():
-        best = best_attention(task, gate, n_samples, rng, fit_threshold=fit_threshold)
+    for label in ATTENTIONS:
+        best = best_of(label, task, n_samples, rng)
         risk = {"excess_risk": best.excess_risk.value, "stderr": best.excess_risk.stderr}
         at = {"lam": best.lam, "threshold": best.threshold, "scale": best.scale}
         rows.append(setting | {"attention": label} | risk | {"mass": best.mass} | at)
     return rows
+
+
+def best_of(label: str, task: "Task", n_samples: int, rng: Any, n_informative: int = 1) -> Any:
+    """The attention of a name, at its best."""
+    from slr.attentions.best import best_attention
+
+    gate: Any = label.removesuffix(THRESHOLD)
+    how = {"fit_threshold": label != gate, "n_informative": n_informative}
+    return best_attention(task, gate, n_samples, rng, **how)
 
 
 def above_bayes(table: pd.DataFrame, attention: str) -> pd.Series:
@@ -105,13 +103,14 @@ def plot_activations(table: Any, caption: str) -> Figure:
         figure, axes = panels(1, 3, (10.0, 3.5))
         for ax, (axis, (label, ticks)) in zip(axes, axes_shown.items(), strict=True):
             rows = table[table["axis"] == axis]
-            styles = zip((*COLOURS[:6], GREY), MARKERS, ATTENTIONS.items(), strict=False)
-            for colour, marker, (name, attention) in styles:
+            for colour, marker, name in zip(
+                (*COLOURS[:6], GREY), MARKERS, ATTENTIONS, strict=False
+            ):
                 own = rows[rows["attention"] == name]
                 size = 6.5 if name == "erf" else 3.5  # linear lies on top of it
                 ax.errorbar(
                     own[axis], own["excess_risk"], 2 * own["stderr"], fmt=marker,
-                    ls="--" if attention.fit_threshold else "-", color=colour, ms=size, lw=1.1,
+                    ls="--" if name.endswith(THRESHOLD) else "-", color=colour, ms=size, lw=1.1,
                     label=name,
                 )  # fmt: skip
             bayes = rows[rows["attention"] == "bayes"]
@@ -151,18 +150,11 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 def says(tables: Tables) -> Said:
     rows = tables["activations"].query("axis == 'd'")
-    texts = [
-        f"{value:.4f} ± {2 * error:.4f}" for value, error in rows[["excess_risk", "stderr"]].values
-    ]
-    wide = rows.assign(text=texts).pivot_table(
-        index="attention", columns="d", values="text", aggfunc="first", sort=False
-    )
-    chosen = [wide.columns[i] for i in (0, len(wide.columns) // 2, -1)]
     first = rows.iloc[0]
     return [
         "The least excess risk of each attention at the true directions, with two standard errors "
         f"(L = {first['L']}, gamma = {first['gamma']:g}):",
-        wide[chosen].rename(columns=lambda d: f"d = {d}"),
+        errors_against(rows, "d", "excess_risk"),
     ]
 
 

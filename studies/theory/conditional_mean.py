@@ -7,18 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from studies.rendering import interval
-from studies.study import (
-    Axes,
-    Claim,
-    Figure,
-    Result,
-    Said,
-    SlrOptions,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.rendering import errors_against, intervals
+from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +125,7 @@ def plot_conditional_mean(
 
 
 def _draw_errors(
-    ax: Axes, table: Any, name: str, colour: str, marker: str, label: str, *, ls: str
+    ax: Any, table: Any, name: str, colour: str, marker: str, label: str, *, ls: str
 ) -> None:
     rows = table[table["attention"] == name].sort_values("L")
     ax.errorbar(
@@ -157,20 +147,14 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-    slopes, errors = tables["slopes"], tables["errors"]
+    slopes = tables["slopes"]
     text = "; ".join(
-        f"{row.attention} {interval(row.value, row.low, row.high)}" for row in slopes.itertuples()
-    )
-    errors["text"] = [f"{row.error:.4f} ± {2 * row.stderr:.4f}" for row in errors.itertuples()]
-    lengths = sorted(errors["L"].unique())
-    chosen = [lengths[i] for i in (0, len(lengths) // 2, -1)]
-    wide = errors.pivot_table(
-        index="attention", columns="L", values="text", aggfunc="first", sort=False
+        map(" ".join, zip(slopes["attention"], intervals(slopes, "value"), strict=True))
     )
     return [
         f"Slope of the log error in log L: {text}.",
         "Mean squared error, with two standard errors:",
-        wide[chosen].rename(columns=lambda L: f"L = {L}"),
+        errors_against(tables["errors"], "L", "error"),
         "What was learned at a length: sharpness of the softmax, precision and ridge of the kernel "
         "(in truth 2 and 0.09):",
         tables["learned"].set_index("L").map("{:.3f}".format),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from studies.rendering import number
 from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+from studies.theory.activations import best_of
 
 if TYPE_CHECKING:
     from slr.task import Task
@@ -31,7 +32,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-
     from slr.attentions.layer_training import LayerTraining, train_layers
     from slr.figures import task_in_words
     from slr.task import Task
@@ -69,21 +69,19 @@ def run(options: Options) -> Result:
 
 def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
     """Excess risks over that of the zero predictor, gamma^2/R."""
-    from slr.attentions.best import best_attention
     from slr.yardsticks import bayes_excess_risk
-    from studies.theory.activations import ATTENTIONS, Attention
 
     zero = task.gamma**2 / R
     risks = {"bayes": (bayes_excess_risk(task, n_samples, rng, n_informative=R), math.nan)}
-    attentions = ATTENTIONS | {"uniform": Attention("uniform")}
     for name in ("softmax", "sigmoid, threshold", "erf", "uniform"):
-        gate, fit_threshold = attentions[name]
-        options: dict[str, Any] = {"fit_threshold": fit_threshold, "n_informative": R}
-        best = best_attention(task, gate, n_samples, rng, **options)
+        best = best_of(name, task, n_samples, rng, n_informative=R)
         risks[name] = (best.excess_risk, best.mass)
     return [
-        {"attention": name, "n_informative": R, "relative_risk": risk.value / zero, "mass": mass}
-        | {
+        {
+            "attention": name,
+            "n_informative": R,
+            "relative_risk": risk.value / zero,
+            "mass": mass,
             "low": (risk.value - 2 * risk.stderr) / zero,
             "high": (risk.value + 2 * risk.stderr) / zero,
         }
@@ -143,11 +141,10 @@ def says(tables: Tables) -> Said:
     wide = tables["locations"].pivot_table(
         index="n_informative", columns="attention", values="relative_risk", sort=False
     )
-    shown = wide.rename_axis("informative tokens").map(lambda risk: number(risk, 4))
     return [
         "Excess risk over that of guessing 0, of the best attentions, of Bayes and of a trained "
         "softmax layer (median over runs):",
-        shown,
+        wide.rename_axis("informative tokens").map(lambda risk: number(risk, 4)),
     ]
 
 

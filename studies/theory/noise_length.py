@@ -1,6 +1,5 @@
 """Label noise and length: PGD and SGD from the sphere over noise, L and gamma."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import pandas as pd
 from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
-    from slr.dynamics.trajectory import Trajectory
+    from slr.dynamics.experiment import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +24,7 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-
-    from slr.dynamics.experiment import EXPERIMENTS, run_experiment
+    from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.trajectory import ALIGNMENT
 
     # The paper's SGD with steps four times as large, and so a schedule four times as fast.
@@ -46,12 +44,9 @@ def run(options: Options) -> Result:
         for gamma, L, noise in cells:
             cell = replace(base, gamma=gamma, L=L, noise_std=noise or 0.0)
             if noise is None:  # PGD sees the risk itself, from which noise is only a constant off
-                trajectory = run_experiment(replace(cell, optimiser="pgd"))
-            else:
-                told = functools.partial(_tell, progress, L)
-                trajectory = run_experiment(cell, progress=told)
+                cell = replace(cell, optimiser="pgd")
             name = "PGD" if noise is None else f"{noise:g}"
-            rows.append({"gamma": gamma, "L": L, "noise": name} | _ends(trajectory))
+            rows.append({"gamma": gamma, "L": L, "noise": name} | _ends(cell, progress))
     table = pd.DataFrame(rows)
     few = "" if options.full else " (30 with --full)"
     caption = (
@@ -64,14 +59,13 @@ def run(options: Options) -> Result:
     return Result({"noise_length": table}, {"noise-length": plot_noise_length(table, caption)})
 
 
-def _tell(progress: Callable[[int], Any], L: int, steps: int) -> None:
-    progress(steps * L)
-
-
-def _ends(trajectory: "Trajectory") -> dict[str, Any]:
+def _ends(cell: "Experiment", progress: Callable[[int], Any]) -> dict[str, Any]:
     """Where the runs of one setting end, and how soon: medians and 95% intervals."""
+    from slr.dynamics.experiment import run_experiment
     from slr.yardsticks import oracle_excess_risk
 
+    count = None if cell.optimiser == "pgd" else lambda steps: progress(steps * cell.L)
+    trajectory = run_experiment(cell, progress=count)
     ends = trajectory.outcomes()
     reached = ends["steps_to_align"][ends["aligned"]]
     row = {
@@ -103,17 +97,16 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
                 rows = table[(table["gamma"] == gamma) & (table["L"] == L)]
                 x = np.array([noises.index(name) for name in rows["noise"]]) + 0.12 * (row - 1.5)
                 for ax, name in ((top, "excess_risk"), (below, "steps")):
-                    middle = rows[name].to_numpy(float)
-                    low, high = (rows[f"{name}_{end}"].to_numpy(float) for end in ("low", "high"))
+                    columns = [f"{name}_low", name, f"{name}_high"]
+                    low, middle, high = rows[columns].to_numpy(float).T
                     ax.errorbar(
                         x, middle, [middle - low, high - middle], fmt=MARKERS[row],
                         color=COLOURS[row], ms=4, lw=1.0, label=f"$L={L}$",
                     )  # fmt: skip
                 top.plot(x[:1], rows["oracle"][:1], "_", color=COLOURS[row], ms=14, mew=1.5)
-                for at, share in zip(x, rows["share"], strict=True):
-                    if share == 0:
-                        below.text(at, 0.02, "x", color=COLOURS[row], ha="center",
-                                   transform=below.get_xaxis_transform())  # fmt: skip
+                for place in x[rows["share"] == 0]:
+                    below.text(place, 0.02, "x", color=COLOURS[row], ha="center",
+                               transform=below.get_xaxis_transform())  # fmt: skip
             top.axhline(gamma**2, color=GREY, ls=":", lw=1.0)
             top.set(yscale="log", title=rf"$\gamma={gamma:.2g}$")
             below.set(yscale="log", xlabel=r"PGD, or SGD with noise $\varepsilon$")
@@ -123,11 +116,11 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
         axes[0].set_ylabel("excess risk at the end")
         axes[len(gammas)].set_ylabel("steps to align")
         for group in (axes[: len(gammas)], axes[len(gammas) :]):
-            limits = [ax.get_ylim() for ax in group]
+            limits = np.array([ax.get_ylim() for ax in group])
             for ax in group:
-                ax.set_ylim(min(x[0] for x in limits), max(x[1] for x in limits))
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(lengths))
+                ax.set_ylim(limits.min(), limits.max())
+        legend = axes[0].get_legend_handles_labels()
+        figure.legend(*legend, loc="outside lower center", ncols=len(lengths))
         figure.suptitle(caption, fontsize=8)
         return figure
 

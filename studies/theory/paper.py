@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from studies.study import Claim, Result, Said, SlrOptions, Study, Tables, progress_bar
+from studies.study import Claim, Result, Said, SlrOptions, Study, Tables, progress_bar, slr_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,77 +50,62 @@ def says(tables: Tables) -> Said:
 
 
 def all_align(tables: Tables) -> Iterator[Claim]:
-    aligned = tables["runs"]["aligned"]
-    yield _of_runs(tables, paper="all runs", required="all runs", passed=bool(aligned.all()))
+    yield _of_runs(tables, "all runs", "all runs", lambda aligned: aligned.all())
 
 
 def some_align(tables: Tables) -> Iterator[Claim]:
-    aligned = tables["runs"]["aligned"]
-    paper, passed = "some runs end at other stationary points", 0 < aligned.sum() < len(aligned)
-    yield _of_runs(tables, paper=paper, required="some, not all", passed=bool(passed))
+    paper = "some runs end at other stationary points"
+    yield _of_runs(tables, paper, "some, not all", lambda x: x.any() and not x.all())
 
 
-def _of_runs(tables: Tables, *, paper: str, required: str, passed: bool) -> Claim:
+def _of_runs(tables: Tables, paper: str, required: str, passes: Callable[[Any], Any]) -> Claim:
     aligned = tables["runs"]["aligned"]
     return Claim(
         claim=f"{tables.folder.name}: runs that find k* and v*",
         paper=paper,
         required=required,
         measured=f"{aligned.sum()} of {len(aligned)}",
-        passed=passed,
+        passed=bool(passes(aligned)),
     )
 
 
 def _study(
-    name: str, title: str, what: str, claims: Callable[[Tables], Any] = lambda _: []
+    name: str,
+    title: str,
+    what: str,
+    claims: Callable[[Tables], Any] = lambda _: [],
+    lines: str = ". Lines are medians over runs, bands hold 95% of them.",
 ) -> Study:
+    what = f"The paper's {what}{lines}"
     draws = (
         f"{what} Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) square, "
         "and distance to the invariant manifold, by step."
     )
-    return Study(
-        name=name,
-        title=title,
-        about=f"{title}.\n\n{what}",
-        options=Options,
-        run=partial(run, name),
-        says=says,
-        claims=claims,
-        folder=f"slr/{name}",
-        command=f"python scripts/run_slr.py {name}",
-        figures={name: draws},
-    )
+    made = slr_study(__name__, title, draws, name)
+    return replace(made, about=f"{title}.\n\n{what}", run=partial(run, name), claims=claims)
 
 
-BANDS = "Lines are medians over runs, bands hold 95% of them."
+SPHERE = "PGD from the sphere, lambda"
 STUDIES = (
-    _study(
-        "pgd-schedule",
-        "PGD, lambda decreasing",
-        f"The paper's PGD from the sphere, lambda decreasing. {BANDS}",
-        all_align,
-    ),
+    _study("pgd-schedule", "PGD, lambda decreasing", f"{SPHERE} decreasing", all_align),
     _study(
         "pgd-manifold",
         "PGD on the manifold",
-        f"The paper's PGD from the invariant manifold, lambda = 0.1. {BANDS}",
+        "PGD from the invariant manifold, lambda = 0.1",
         all_align,
     ),
     _study(
         "sgd-schedule",
         "SGD, lambda decreasing",
-        f"The paper's SGD on fresh batches of 5, lambda decreasing. {BANDS}",
+        "SGD on fresh batches of 5, lambda decreasing",
         all_align,
     ),
-    _study(
-        "pgd-large-lambda",
-        "PGD, large lambda",
-        f"The paper's PGD from the sphere, lambda = 0.9 throughout. {BANDS}",
-    ),
+    _study("pgd-large-lambda", "PGD, large lambda", f"{SPHERE} = 0.9 throughout"),
     _study(
         "pgd-small-lambda",
         "PGD, small lambda",
-        "The paper's PGD from the sphere, lambda = 0.1 throughout: every run is a line.",
+        f"{SPHERE} = 0.1 throughout",
         some_align,
+        lines=": every run is a line.",
     ),
 )

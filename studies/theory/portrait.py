@@ -18,7 +18,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-
     from slr import EXPERIMENTS, Overlaps, fixed_points, pgd
     from slr.figures import plot_portrait
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from studies.rendering import pivoted
 from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 
@@ -20,7 +21,6 @@ class Options(SlrOptions):
 
 
 def run(options: Options) -> Result:
-
     powers = [10**p for p in range(2, 5 if options.smoke else 13)]
     runs = options.runs or (4 if options.smoke else 30)
     rows = [*_training(options, powers, runs), *_flow(options, powers, runs)]
@@ -50,7 +50,6 @@ def _training(options: Options, powers: list[int], runs: int) -> Iterator[dict[s
 
 
 def _flow(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, Any]]:
-
     from slr.dynamics.scaling import flow_times_to_align, scaled_experiment
 
     with progress_bar("gradient flow", len(powers) * runs) as progress:
@@ -63,7 +62,6 @@ def _flow(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, 
 
 
 def _stability(powers: list[int]) -> pd.DataFrame:
-
     from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.scaling import predicted_stability_limit, stability_limit
 
@@ -102,8 +100,8 @@ def plot_scaling(table: Any, limits: Mapping[str, Any]) -> Figure:
         figure, (steps, share, stability) = panels(1, 3, (10.0, 3.3))
         for name, (label, colour, style) in curves.items():
             rows = table[table["curve"] == name].sort_values("d")
-            columns = (rows[key].to_numpy(float) for key in ("d", "median", "low", "high", "share"))
-            d, middle, low, high, p = columns
+            columns = ["d", "median", "low", "high", "share", "runs"]
+            d, middle, low, high, p, runs = rows[columns].to_numpy(float).T
             if style == "-":
                 steps.plot(d, middle, style, color=colour, lw=1.0, label=label)
             else:
@@ -112,13 +110,16 @@ def plot_scaling(table: Any, limits: Mapping[str, Any]) -> Figure:
                     capsize=2, label=label,
                 )  # fmt: skip
             if name != "sgd":
-                error = 1.96 * np.sqrt(p * (1 - p) / rows["runs"].to_numpy(float))
-                face = "white" if style == "-" else colour
-                marker = "o" if style == "-" else style
-                share.errorbar(
-                    d * (1.3 if style == "-" else 1), p, error, fmt=marker, color=colour, mfc=face,
-                    ms=4, capsize=2, lw=0.8,
-                )  # fmt: skip
+                error = 1.96 * np.sqrt(p * (1 - p) / runs)
+                shift, marker, face = (1.3, "o", "white") if style == "-" else (1, style, colour)
+                look: dict[str, Any] = {
+                    "color": colour,
+                    "mfc": face,
+                    "ms": 4,
+                    "capsize": 2,
+                    "lw": 0.8,
+                }
+                share.errorbar(d * shift, p, error, fmt=marker, **look)
         steps.set(xscale="log", yscale="log", xlabel="$d$", ylabel="steps to align")
         steps.set_ylim(1e3, 1e19)
         handles = dict(zip(*reversed(steps.get_legend_handles_labels()), strict=True))
@@ -162,9 +163,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
 def says(tables: Tables) -> Said:
     table = tables["steps_to_align"]
     texts = [f"{value:,.0f}" for value in table["median"]]
-    wide = table.assign(text=texts).pivot_table(
-        index="d", columns="curve", values="text", aggfunc="first"
-    )
+    wide = pivoted(table, texts, "d", "curve").sort_index().sort_index(axis=1)
     return [
         "Median steps until the runs align (of the gradient flow: its time over the step size):",
         wide.rename(index="{:g}".format).fillna(""),

@@ -5,11 +5,15 @@ or the default: where PGD succeeds over lam and step size, from the sphere and o
 A sweep that was stopped goes on where it was.
 """
 
+import logging
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tqdm import tqdm
+
+from studies.settings import ROOT, code_sha256
 from studies.study import Result, Said, SlrOptions, Tables, slr_study
 
 if TYPE_CHECKING:
@@ -45,13 +49,13 @@ class Options(SweepOptions):
 
 
 def run(options: Options) -> Result:
-    from studies.theory.sweep_figure import plot_sweep
+    from studies.theory.sweep_figure import in_words, plot_sweep
 
     grid = grid_of(options)
     swept = compute(grid, options, "sweep")
     table = swept.table
     best = table.loc[table["share_aligned"].idxmax()]
-    at = ", ".join(f"{name} = {_text(best[name])}" for name in grid.varied)
+    at = ", ".join(f"{name} = {in_words(best[name], 3)}" for name in grid.varied)
     remark = (
         f"{len(table)} cells, {swept.computed} computed now: "
         f"{1e3 * swept.seconds / max(swept.computed, 1):.1f} ms of computing per cell\n"
@@ -93,36 +97,20 @@ def _parse_axis(text: str) -> tuple[str, list[str]]:
 
 def compute(grid: "Grid", options: SweepOptions, name: str) -> "Swept":
     """The table of a grid of experiments; rows computed by an interrupted run are kept."""
-    import logging
-
-    from tqdm import tqdm
-
     from slr.sweep.cells import train_cell
     from slr.sweep.engine import sweep
-    from studies.settings import ROOT, code_sha256
 
     version = code_sha256(ROOT / "slr" / "sweep" / "cells.py")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what fails is said in one line
+    how: dict[str, Any] = {key: getattr(options, key) for key in ("jobs", "cluster", "overwrite")}
     with tqdm(total=len(grid), desc=name, unit="cell", disable=None) as bar:
-        return sweep(
-            train_cell,
-            grid,
-            rows_folder(options, name),
-            jobs=options.jobs,
-            cluster=options.cluster,
-            version=version,
-            overwrite=options.overwrite,
-            progress=bar.update,
-        )
+        how |= {"version": version, "progress": bar.update}
+        return sweep(train_cell, grid, rows_folder(options, name), **how)
 
 
 def rows_folder(options: SweepOptions, name: str) -> Path:
     """Where rows are kept until the result is whole: a sweep that was stopped goes on from it."""
     return options.output / f"{name}-parts"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
 
 
 def says(tables: Tables) -> Said:

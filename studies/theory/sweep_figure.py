@@ -51,7 +51,7 @@ def plot_sweep(table: Any, grid: Grid) -> Figure:
             unstable = rows.pivot_table(index=y, columns=x, values="share_diverged")
             limit = _draw_stability_limit(ax, x, y, grid) or _draw_instability(ax, unstable)
             if third:
-                ax.set_title(f"{LABELS.get(third, third)} = {_text(value)}")
+                ax.set_title(f"{_label(third)} = {in_words(value)}")
         figure.colorbar(image, ax=axes, label=SHARE)
         caption = _caption(table, grid, {x, y, third}, 20 + 50 * len(values))
         if limit:
@@ -81,19 +81,20 @@ def _plot_curve(table: Any, grid: Grid, name: str) -> Figure:
 def _axis(ax: Axes, which: str, name: str, grid: Grid) -> FloatArray:
     """Label an axis, logarithmic if its values are so spaced; the edges between its values."""
     values = sorted(grid.axes[name])
-    ax.set(**{f"{which}label": LABELS.get(name, name.replace("_", " "))})
+    ax.set(**{f"{which}label": _label(name)})
     is_word = isinstance(values[0], str)
     places = np.array(range(len(values)) if is_word else values, dtype=float)
     is_log = bool(not is_word and len(places) > 1 and places[0] > 0 and _grows(places))
     if is_log:
         ax.set(**{f"{which}scale": "log"})
+    axis = getattr(ax, f"{which}axis")
     if len(values) <= MOST_LABELS:
-        ax.set(**{f"{which}ticks": places, f"{which}ticklabels": [_text(v, 3) for v in values]})
-        getattr(ax, f"{which}axis").set_minor_locator(NullLocator())
+        ax.set(**{f"{which}ticks": places, f"{which}ticklabels": [in_words(v, 3) for v in values]})
+        axis.set_minor_locator(NullLocator())
     elif is_log and places[-1] < 100 * places[0]:  # else powers of ten are enough
-        getattr(ax, f"{which}axis").set_major_locator(LogLocator(subs=(1, 2, 5)))
-        getattr(ax, f"{which}axis").set_major_formatter(lambda tick, _: f"{tick:g}")
-        getattr(ax, f"{which}axis").set_minor_formatter(NullFormatter())
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(lambda tick, _: f"{tick:g}")
+        axis.set_minor_formatter(NullFormatter())
     scaled = np.log(places) if is_log else places
     gap = np.diff(scaled) if len(scaled) > 1 else np.ones(1)
     inner = scaled[:-1] + np.diff(scaled) / 2
@@ -136,7 +137,7 @@ def _draw_stability_limit(ax: Axes, x: str, y: str, grid: Grid) -> str:
 def _caption(table: Any, grid: Grid, shown: set[str | None], width: int) -> str:
     """What is the same in all cells, and what was averaged over."""
     parts = [
-        f"{LABELS.get(name, name.replace('_', ' '))} = {_text(grid.axes[name][0])}"
+        f"{_label(name)} = {in_words(grid.axes[name][0])}"
         for name in ("start", "optimiser", "d", "L", "gamma", "noise_std", "lam", "step_size")
         if len(grid.axes[name]) == 1 and name not in shown
     ]
@@ -146,11 +147,13 @@ def _caption(table: Any, grid: Grid, shown: set[str | None], width: int) -> str:
         if len(grid.axes[name]) == 1
     ]
     averaged = [name.replace("_", " ") for name in grid.varied if name not in shown]
-    text = f"{len(table)} cells; " + ", ".join(parts)
-    if averaged:
-        text += f"; mean over {', '.join(averaged)}"
-    return "\n".join(textwrap.wrap(text, width))
+    mean = f"; mean over {', '.join(averaged)}" if averaged else ""
+    return textwrap.fill(f"{len(table)} cells; {', '.join(parts)}{mean}", width)
 
 
-def _text(value: Any, digits: int = 4) -> str:
+def _label(name: str) -> str:
+    return LABELS.get(name, name.replace("_", " "))
+
+
+def in_words(value: Any, digits: int = 4) -> str:
     return value if isinstance(value, str) else f"{value:.{digits}g}"

@@ -1,5 +1,6 @@
 """What any predictor is measured against: Bayes, oracle, best linear and zero, against d and L."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,6 @@ Options = SlrOptions  # nothing of its own
 
 
 def run(options: Options) -> Result:
-    import math
-
-    from slr import yardsticks as y
     from slr.task import Task
 
     n_samples = 2_000 if options.smoke else 100_000
@@ -32,18 +30,29 @@ def run(options: Options) -> Result:
         rows = []
         with progress_bar(f"yardsticks against {axis}", len(tasks)) as progress:
             for task in tasks:
-                bayes = y.bayes_excess_risk(task, n_samples, rng)
-                lam = y.best_oracle_lam(task)
-                row = {"d": task.d, "L": task.L, "gamma": task.gamma, "zero": task.gamma**2}
-                row |= {"linear": y.linear_excess_risk(task), "oracle_lam": lam}
-                row |= {"oracle": float(y.oracle_excess_risk(task, lam))}
-                rows.append(row | {"bayes": bayes.value, "bayes_stderr": bayes.stderr})
+                row = {"d": task.d, "L": task.L, "gamma": task.gamma}
+                rows.append(row | excess_risks(task, n_samples, rng))
                 progress(1)
         tables[axis] = pd.DataFrame(rows)
     caption = rf"$\gamma^2={base.gamma**2:g}$; (a) $L={base.L}$, (b) $d={small.d}$"
     figure = plot_yardsticks(tables, f"{caption}; bars: 2 standard errors")
     named = {f"against_{axis}": table for axis, table in tables.items()}
     return Result(named, {"yardsticks": figure})
+
+
+def excess_risks(task: Any, n_samples: int, rng: Any) -> dict[str, float]:
+    """Of guessing 0, the best linear predictor, the erf oracle at its best lam, and Bayes."""
+    from slr import yardsticks as y
+
+    bayes, lam = y.bayes_excess_risk(task, n_samples, rng), y.best_oracle_lam(task)
+    return {
+        "zero": y.zero_excess_risk(task),
+        "linear": y.linear_excess_risk(task),
+        "oracle_lam": lam,
+        "oracle": float(y.oracle_excess_risk(task, lam)),
+        "bayes": bayes.value,
+        "bayes_stderr": bayes.stderr,
+    }
 
 
 def plot_yardsticks(tables: Mapping[str, Any], caption: str) -> Figure:
