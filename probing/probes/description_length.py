@@ -20,7 +20,7 @@ from probing.probes.location import check_tokens
 from probing.probes.logistic import (
     check_labels,
     check_states,
-    logistic_path,
+    fit_logistic,
     logit_of,
     merge_equal_rows,
     moments,
@@ -153,5 +153,8 @@ def logit_path(
     if len(X) < X.shape[1]:
         basis = np.linalg.qr(X.T)[0]  # (d, rows)
         X, new = X @ basis, new @ basis
-    path = logistic_path(X, positive, weight, grid, standardize=False, tol=TOLERANCE)
-    return np.stack([logit_of(new, fitted) for fitted in path])  # (n_C, n_new)
+    w, logits = np.zeros(X.shape[1] + 1), []
+    for C in grid:  # by hand: through logistic_path the bits of a code differ by some 1e-6
+        w, _, _ = fit_logistic(X, positive, weight, C, w, tol=TOLERANCE, max_iter=100)
+        logits.append(logit_of(new, (w[:-1], w[-1])))
+    return np.stack(logits)  # (n_C, n_new)
