@@ -35,10 +35,7 @@ def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> Float
 def occlusion_changes(
     model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]
 ) -> list[FloatArray]:
-    """Per sentence, one number per word: the change of the logit difference when it is hidden.
-
-    Each word is hidden behind [UNK] on its own.
-    """
+    """Per sentence and word: how hiding it behind [UNK] changes the logit difference."""
     texts = [
         " ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]])
         for row in rows

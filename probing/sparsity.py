@@ -81,8 +81,5 @@ def sparsity_table(states: States, *, uniform: bool = False) -> pd.DataFrame:
 
 
 def reading_layer(states: States) -> int:
-    """The layer (counted from 1) whose heads look most at the informative word, on these sentences.
-
-    To be chosen on training sentences, and then used on others.
-    """
+    """The layer (from 1) whose heads look most at the informative word, on training sentences."""
     return int(attention_mass(states).mean(axis=(0, 2)).argmax()) + 1

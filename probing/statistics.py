@@ -24,9 +24,6 @@ class Interval:
     def __contains__(self, x: float) -> bool:
         return self.low <= x <= self.high
 
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}-{self.high:.3f}]"
-
 
 def cluster_bootstrap(
     values: Any,
@@ -41,12 +38,11 @@ def cluster_bootstrap(
     ``values`` is one number (or True/False) per sentence, ``clusters`` one label per sentence, e.g.
     its informative word; or two such arrays, ``(words, patterns)``. Two keys give Owen's (2007)
     pigeonhole bootstrap: both sets of labels are drawn, independently, and a sentence counts as
-    often as the product of its two labels. Clusters of word-pattern pairs would be the wrong
-    choice: two pairs that share their word are not independent, and an interval that takes them
-    to be is too narrow.
+    often as the product of its two labels. Word-pattern pairs as clusters would be too narrow: two
+    pairs that share their word are not independent.
 
     With few clusters (the OOD splits hold four words) any such interval is rough, and rather too
-    narrow; when all clusters agree, as with an accuracy of 1, it has no width at all.
+    narrow; when all clusters agree it has no width at all.
 
     >>> correct, words = [1, 0, 1, 1], ["good", "good", "bad", "nice"]
     >>> cluster_bootstrap(correct, words, rng=np.random.default_rng(0)).value

@@ -4,11 +4,10 @@ The risk sees (k, v) only through five inner products.
 notation: kappa=<k,k*>  nu=<v,v*>  theta=<v,k*>  eta=<k,v*>  rho=<k,v>
           h = sqrt(d/2), g = gamma; T_l = erf(lam X_l.k) X_l.v is the contribution of token l
 
-Every expectation is of the form E[phi(u) w^i y^j] with jointly Gaussian u = X.k, w = X.v, y = X.v*,
-and Stein's lemma turns it into E[phi], E[phi'], E[phi''] times covariances. So what is needed of
-the gate phi = erf(lam .) are its mean and mean square under u ~ N(h kappa, g^2) and their
-derivatives in h kappa. The functions below are plain numpy, and numba compiles the same source
-for slr/dynamics/reduced.py.
+Stein's lemma turns E[phi(u) w^i y^j], with Gaussian u = X.k, w = X.v, y = X.v*, into E[phi],
+E[phi'], E[phi''] times covariances. So of the gate phi = erf(lam .) only its mean and mean square
+under u ~ N(h kappa, g^2) are needed, with derivatives in h kappa. The functions are plain numpy,
+and numba compiles the same source for slr/dynamics/reduced.py.
 """
 
 import math

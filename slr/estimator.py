@@ -20,15 +20,13 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
     ----------
     gate : "erf" (two-sided, the paper's), "one-sided" ((1 + erf)/2) or "softmax".
     lam : sharpness of the gate, fixed; k is a unit vector.
-    threshold : where the gate opens. With ``fit_threshold`` only its start. (A softmax does not
-        see a threshold.)
+    threshold : where the gate opens (a softmax does not see it); only its start with
     fit_threshold : find the threshold too.
     unit_v : keep v on the unit sphere, as in the paper; False lets its length adapt to y.
-    n_starts : fits from this many starts and keeps the best: one from moments of the data, the
-        others random. The problem is not convex.
+    n_starts : the problem is not convex: the best of one start from moments of the data and random
+        ones, whose seed is ``random_state``.
     max_iter, tol : of L-BFGS.
     step_size : of partial_fit, which makes one projected gradient step on the batch it is given.
-    random_state : seed of the random starts.
 
     Attributes
     ----------
@@ -102,14 +100,13 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def predict(self, X: Any) -> FloatArray:
         """One number per sequence, shape (n,)."""
-        X = _check_states(X)
-        return np.sum(self.attention(X) * (X @ self.v_), axis=-1)
+        return np.sum(self.attention(X) * (np.asarray(X, dtype=float) @ self.v_), axis=-1)
 
     def attention(self, X: Any) -> FloatArray:
         """The weight of each token, shape (n, L)."""
         check_is_fitted(self, "k_")
-        states = _check_states(X)
-        return attention(states, self.k_, self.lam, gate=self.gate, threshold=self.threshold_)
+        X = _check_states(X)
+        return attention(X, self.k_, self.lam, gate=self.gate, threshold=self.threshold_)
 
     def _check_parameters(self) -> None:
         if self.gate not in GATES:
@@ -122,13 +119,13 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
     # ---- parameters are one vector (k, v, threshold), with k (and v) normalised before use
 
     def _directions(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        k, v, threshold = _split(parameters)
-        return _unit(k), _unit(v) if self.unit_v else v.copy(), float(threshold)
+        k, v = parameters[:-1].reshape(2, -1)
+        return _unit(k), _unit(v) if self.unit_v else v.copy(), float(parameters[-1])
 
     def _loss_and_gradient(
         self, parameters: FloatArray, X: FloatArray, y: FloatArray
     ) -> tuple[float, FloatArray]:
-        raw_k, raw_v, _ = _split(parameters)
+        raw_k, raw_v = parameters[:-1].reshape(2, -1)
         k, v, threshold = self._directions(parameters)
         scores, values = self.lam * (X @ k - threshold), X @ v
         weights = activate(scores, self.gate)
@@ -154,11 +151,6 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         v = _unit(label @ centred.sum(axis=1))
         k = _unit((label[:, None] * (centred @ v)).ravel() @ centred.reshape(-1, X.shape[2]))
         return np.concatenate([k, v, [self.threshold]])
-
-
-def _split(parameters: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    d = len(parameters) // 2
-    return parameters[:d], parameters[d : 2 * d], parameters[-1]
 
 
 def _unit(x: FloatArray) -> FloatArray:

@@ -61,13 +61,10 @@ def distance_to_manifold(overlaps: Overlaps) -> Any:
 def gram_matrix(overlaps: Overlaps) -> FloatArray:
     """The inner products of (k*, v*, k, v), shape (..., 4, 4)."""
     kappa, nu, theta, eta, rho = np.broadcast_arrays(*map(np.asarray, overlaps))
-    gram = np.zeros((*kappa.shape, 4, 4))
-    for (i, j), values in {
-        (0, 2): kappa, (1, 3): nu, (0, 3): theta, (1, 2): eta, (2, 3): rho,
-    }.items():  # fmt: skip
-        gram[..., i, j] = gram[..., j, i] = values
-    gram[..., range(4), range(4)] = 1
-    return gram
+    one, zero = np.ones(kappa.shape), np.zeros(kappa.shape)
+    upper = [[one, zero, kappa, theta], [zero, one, eta, nu]]
+    lower = [[kappa, eta, one, rho], [theta, nu, rho, one]]
+    return np.moveaxis(np.array(upper + lower), (0, 1), (-2, -1))
 
 
 def check_gram(task: Task, overlaps: Overlaps) -> None:

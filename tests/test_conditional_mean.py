@@ -9,11 +9,11 @@ from slr.attentions.conditional_mean import (
     best_beta,
     fit_slope,
     kernel_attention,
+    learn_attention,
     sample_contexts,
     softmax_attention,
     squared_errors,
 )
-from slr.attentions.learned import learn_attention
 from slr.task import FloatArray
 
 TASK = LatentTask()

@@ -156,9 +156,9 @@ def test_random_labels_cost_what_a_uniform_code_does() -> None:
     X, y = rng.standard_normal((2000, D)), rng.permutation(np.arange(2000) % 2)
     code = label_code(X, y, fraction_blocks(2000, rng))
     assert code.uniform_bits == 2000
-    assert code.compression == pytest.approx(1, abs=0.01)
+    assert code.uniform_bits / code.bits == pytest.approx(1, abs=0.01)
     # The control: a single weak penalty bets on what it learnt by heart, and loses.
-    assert label_code(X, y, fraction_blocks(2000, rng), grid=(100.0,)).compression < 0.8
+    assert 2000 / label_code(X, y, fraction_blocks(2000, rng), grid=(100.0,)).bits < 0.8
 
 
 def test_the_mixture_costs_two_bits_more_than_the_best_penalty_at_most() -> None:
@@ -275,7 +275,7 @@ def test_the_place_of_one_word_in_four_costs_two_bits() -> None:
     blocks = fraction_blocks(100, rng)
     code = location_code(states, Tokens(offsets, informative), blocks)
     assert code.uniform_bits == pytest.approx(200)
-    assert code.compression == pytest.approx(1, abs=0.05)
+    assert code.uniform_bits / code.bits == pytest.approx(1, abs=0.05)
     pairs = np.tile([True, True, False, False], 100)  # a word of two tokens: one bit
     assert location_code(states, Tokens(offsets, pairs), blocks).uniform_bits == pytest.approx(100)
 

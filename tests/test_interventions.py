@@ -16,14 +16,13 @@ from probing.circuits.interventions import (
     Leace,
     Reflect,
     Steer,
-    edited,
     reading_only,
     without_heads,
 )
 from probing.probes.linear import LinearProbe
 from probing.sentences import draw_by_word
 from probing.states.extraction import extract, read
-from probing.states.recording import recorded
+from probing.states.recording import edited, recorded
 from probing.states.tokens import tokenise
 
 

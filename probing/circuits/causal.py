@@ -26,7 +26,6 @@ from probing.circuits.interventions import (
     Leace,
     Reflect,
     Steer,
-    edited,
     reading_only,
     without_heads,
 )
@@ -34,6 +33,7 @@ from probing.circuits.learning import reading_head
 from probing.sparsity import attention_mass
 from probing.states.anatomy import attention_layers, blocks_of
 from probing.states.extraction import Readout, read
+from probing.states.recording import edited
 from probing.states.tokens import States, Tokens
 from probing.statistics import accuracy_columns
 
@@ -57,10 +57,6 @@ class Trial:
         """The test sentences, under an edit."""
         with edit or nullcontext():
             return read(self.model, self.test, self.readout)
-
-    def trained(self) -> States:
-        """The training sentences, as they are."""
-        return read(self.model, self.train, self.readout)
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ def causal_table(
 
     >>> causal_table(Trial(model, train, test), layers=[0])[["test", "edit", "site", "flips"]]
     """
-    trained, before = trial.trained(), trial.run()
+    trained, before = read(trial.model, trial.train, trial.readout), trial.run()
     watched, _ = reading_head(trained)
     measured = partial(effects, trial, before, layer=watched)
     rows: list[dict[str, Any]] = [{"test": "none", "edit": "none", **measured(before)}]

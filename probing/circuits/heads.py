@@ -35,9 +35,8 @@ class Head:
 def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) -> list[Head]:
     """The directions of every head of a BERT-like encoder, as means over some sentences.
 
-    g is the gradient of the logit difference of a classifier or, with a ``readout``, of that. It
-    passes back through every LayerNorm and MLP between the head and the readout. What the head
-    writes elsewhere than at [CLS] counts too, where the readout sees it: g is summed over places.
+    g is the gradient of the logit difference of a classifier or, with a ``readout``, of that, back
+    through every LayerNorm and MLP on the way, and summed over all places where the head writes.
     """
     layers, heads = attention_layers(model), []
     reads, gradients = _run_backwards(model, tokens, readout)
@@ -77,9 +76,9 @@ def _run_backwards(
     inputs = tokens.padded().inputs
     with ExitStack() as hooks, evaluating(model), torch.enable_grad():
         for block in blocks_of(model):
-            hooks.callback(block.register_forward_pre_hook(keep_read, with_kwargs=True).remove)
+            hooks.enter_context(block.register_forward_pre_hook(keep_read, with_kwargs=True))
         for layer in attention_layers(model):
-            hooks.callback(layer.output.dense.register_forward_hook(keep_written).remove)
+            hooks.enter_context(layer.output.dense.register_forward_hook(keep_written))
         if readout is None:
             logits = model(**inputs).logits
             value = logits[:, 1] - logits[:, 0]

@@ -18,9 +18,6 @@ from torch import Tensor
 
 from probing.arrays import FloatArray
 from probing.states.anatomy import attention_layers
-from probing.states.recording import edited
-
-__all__ = ["Edit", "Erase", "Leace", "Reflect", "Steer", "edited", "reading_only", "without_heads"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +150,7 @@ def without_heads(model: Any, heads: list[tuple[int, int]]) -> Iterator[None]:
         for layer, head in heads:
             attention = _attention(model, layer, head)
             hook = partial(silence, head, attention.self.attention_head_size)
-            stack.callback(attention.output.dense.register_forward_pre_hook(hook).remove)
+            stack.enter_context(attention.output.dense.register_forward_pre_hook(hook))
         yield
 
 
@@ -175,9 +172,8 @@ def reading_only(model: Any, layer: int, mask: Tensor) -> Iterator[None]:
         context[:, 0] = read.pop()
         return (context, *args[1:])
 
-    with ExitStack() as stack:
-        stack.callback(attention.self.value.register_forward_hook(keep).remove)
-        stack.callback(attention.output.dense.register_forward_pre_hook(replaced).remove)
+    reading = attention.self.value.register_forward_hook(keep)
+    with reading, attention.output.dense.register_forward_pre_hook(replaced):
         yield
 
 

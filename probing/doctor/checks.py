@@ -1,8 +1,7 @@
 """Checks that break the silence: most failures in this field give numbers, not errors.
 
-Each check looks at one thing that can be wrong with a model, its tokenizer or its dataset while
-everything seems to run, and says what it measured and what it protects from. A check that raises
-has failed, and its error is what it measured.
+Each looks at one thing that can be wrong with a model, its tokenizer or its dataset, and says what
+it measured and what it protects from. One that raises has failed; its error is what it measured.
 """
 
 import copy

@@ -1,8 +1,7 @@
 """Training sentences with words hidden and gaps opened, so that a model cannot lean on positions.
 
-In the training split one position only ever holds a size word and all words are known; in the
-other splits neither is true. Hiding words behind [UNK] and inserting [UNK]s teaches both without
-showing any new word or saying which word matters.
+In the training split one position only ever holds a size word and all words are known, in the
+others neither; [UNK]s teach both without showing a new word or saying which word matters.
 """
 
 from collections.abc import Sequence
@@ -13,14 +12,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Augmentation:
-    """``word_dropout``: chance that a word becomes [UNK], each on its own.
+    """How sentences are changed: words hidden, [UNK]s put in at random places."""
 
-    ``insertion``: chance that a sentence gets between 1 and ``max_inserted`` extra [UNK]s, at
-    random places.
-    """
-
-    word_dropout: float = 0.15
-    insertion: float = 0.5
+    word_dropout: float = 0.15  # chance that a word becomes [UNK], each on its own
+    insertion: float = 0.5  # chance that a sentence gets between 1 and max_inserted extra [UNK]s
     max_inserted: int = 5
 
     def __post_init__(self) -> None:

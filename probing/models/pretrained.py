@@ -118,8 +118,7 @@ def minilm_folder() -> Path:
 def _latest_commit(name: str) -> str | None:
     """The last commit of a model on the hub; None if only the cache has the model.
 
-    Asked before loading: without a network the library tries each file six times, for half a
-    minute; with a copy in the cache it need not.
+    Asked before loading: without a network the library tries each file for half a minute.
     """
     try:
         return HfApi().model_info(name, timeout=10).sha

@@ -220,8 +220,5 @@ def input_noise(model: BertForSequenceClassification, std: float, seed: int) -> 
         return output + std * torch.randn_like(output) if module.training else None
 
     torch.manual_seed(seed)
-    handle = model.get_input_embeddings().register_forward_hook(add_noise)
-    try:
+    with model.get_input_embeddings().register_forward_hook(add_noise):
         yield
-    finally:
-        handle.remove()

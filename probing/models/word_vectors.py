@@ -39,15 +39,13 @@ def swapped_corpus(words: Iterable[str]) -> Spec:
     return parse_spec(table, file="swapped sentiment-corpus")
 
 
-def word_vectors(
-    texts: Sequence[str], vocabulary: dict[str, int], *, rank: int = RANK, window: int = WINDOW
-) -> np.ndarray:
+def word_vectors(texts: Sequence[str], vocabulary: dict[str, int]) -> np.ndarray:
     """One row per entry of the vocabulary; zero for words that the texts do not hold."""
     size = len(vocabulary)
     counts = np.zeros((size, size))
     for text in texts:
         ids = [vocabulary[word] for word in text.split() if word in vocabulary]
-        for gap in range(1, window + 1):
+        for gap in range(1, WINDOW + 1):
             np.add.at(counts, (ids[gap:], ids[: max(0, len(ids) - gap)]), 1.0)
     counts += counts.T
     total, of_word = counts.sum(), counts.sum(axis=1)
@@ -57,7 +55,7 @@ def word_vectors(
         information = np.log(counts * total / np.outer(of_word, of_word))
     positive = np.where(counts > 0, np.maximum(information, 0), 0)
     start = np.random.default_rng(0).standard_normal(size)  # the same vectors every time
-    u, s, _ = svds(csr_array(positive), k=rank, v0=start)
+    u, s, _ = svds(csr_array(positive), k=RANK, v0=start)
     vectors = u * np.sqrt(s)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 1e-9)

@@ -137,10 +137,8 @@ def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
 def token_plane(
     states: dict[str, SplitStates], split: str, layer: int, *, seed: int = 0
 ) -> pd.DataFrame:
-    """The paper's Figure 2 from real states: tokens of ``split`` along k_hat and v_hat.
-
-    Both directions are fitted to the training split; coordinates are distances from the probes'
-    own decision planes.
+    """The paper's Figure 2 from real states: tokens of ``split`` along k_hat and v_hat of the
+    training split; coordinates are distances from the probes' own decision planes.
 
     >>> token_plane(read_splits(model, tokenizer, dataset), "test", layer=3)[["k", "v", "role"]]
     """

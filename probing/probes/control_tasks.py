@@ -23,9 +23,8 @@ from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.location import LocationProbe
 from probing.states.tokens import Tokens
 
-# What probes are judged on, by the name of the score. Selectivity goes by sentences that are like
-# the fitted ones: where other words are new too, every probe of [CLS] is off by some constant, and
-# it is luck which of two tasks survives that.
+# What probes are judged on, by the name of the score. Selectivity goes by sentences like the fitted
+# ones: where other words are new too, it is luck which of two tasks survives.
 SCORED = {"accuracy": "held_out", "test": "test", "new_words": "ood_tokens"}
 FITTED = ("train", "held_out")  # where a control task says what is to be found
 
@@ -61,10 +60,9 @@ def word_assignments(
 
 
 def declared_locations(keys: Any, offsets: Any, priority: dict[Any, float]) -> Any:
-    """The tokens whose key (type or position) has the highest priority in their sentence.
+    """All tokens whose key (type or position) has the highest priority in their sentence.
 
-    All tokens of that key, if it occurs twice. Keys without a priority are never declared, unless
-    the sentence has no others.
+    Keys without a priority are never declared, unless the sentence has no others.
     """
     ranks = np.array([priority.get(key, -1.0) for key in np.asarray(keys).tolist()])
     highest = np.maximum.reduceat(ranks, offsets[:-1])

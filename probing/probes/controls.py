@@ -1,14 +1,13 @@
 """Controls that reviewers ask for: is it the model that knows, or the probe that learns?
 
-Beside the real task, with a probe of the same kind: control tasks (control_tasks.py), minimum
-description length (description_length.py) in a random order and word by word, shuffled labels and
-random directions; an untrained model is the caller's second table.
+Beside the real task, with a probe of the same kind: control tasks (control_tasks.py), description
+length (description_length.py), shuffled labels and random directions; an untrained model is the
+caller's second table.
 
 A table has one row for each probe, layer and task: ``accuracy`` on held-out training sentences, on
 the ``test`` split and on ``new_words``, means over the draws of a task; ``spread``, the standard
-deviation of the first over them;
-``selectivity``, the real task's accuracy less the control's; ``compression`` against the uniform
-code, by sentence and by word (``word_``); ``seconds`` of one core, what the row cost.
+deviation of the first over them; ``selectivity``, the real task's accuracy less the control's;
+``compression`` against the uniform code, by sentence and by word (``word_``); ``seconds`` it took.
 """
 
 import time

@@ -1,11 +1,10 @@
 """Minimum description length by online coding (Voita and Titov, 2020): what do labels cost in bits?
 
 Sender and receiver both hold the states. Labels are sent in blocks, each coded by probes fitted to
-the blocks before it, the first by a uniform code. A probe that needs few sentences gives a short
-code; accuracy alone does not tell it from one that needs them all.
+the blocks before it, the first by a uniform code: a probe that needs few sentences has a short one.
 
-Neither side knows the right penalty, so the code is a Bayesian mixture over CODE_GRID: it is at
-most log2(4) = 2 bits longer than that of the best penalty in hindsight, and hardly longer than the
+Neither side knows the right penalty, so the code is a Bayesian mixture over CODE_GRID: at most
+log2(4) = 2 bits longer than that of the best penalty in hindsight, and hardly longer than the
 uniform code when there is nothing to learn, where a single weak penalty would bet and lose.
 """
 
@@ -45,29 +44,21 @@ class Code:
     def bits(self) -> float:
         return sum(self.block_bits)
 
-    @property
-    def compression(self) -> float:
-        """1 if the states do not help, more if they do."""
-        return self.uniform_bits / self.bits
 
-
-def fraction_blocks(
-    n: int, rng: np.random.Generator, fractions: Sequence[float] = FRACTIONS
-) -> list[IntArray]:
-    """Rows in a random order, cut at these fractions; cuts that coincide are one."""
-    ends = sorted({math.ceil(fraction * n) for fraction in fractions})
+def fraction_blocks(n: int, rng: np.random.Generator) -> list[IntArray]:
+    """Rows in a random order, cut at FRACTIONS; cuts that coincide are one."""
+    ends = sorted({math.ceil(fraction * n) for fraction in FRACTIONS})
     return np.split(rng.permutation(n), ends[:-1])
 
 
 def word_blocks(words: Any, rng: np.random.Generator, y: Any = None) -> list[IntArray]:
     """The rows of one word after those of another: each block is about a word not seen before.
 
-    Templated rows repeat. In a random order every word has been seen after a handful of rows, and
-    a probe that has memorised words gets a short code; here only one that knows what words of a
-    label have in common does. The first block has one word of each label, without which there is
-    nothing to fit, so that n words are compressed by n / 2 at most; the others follow at random
-    (an order that alternated labels would tell them). Without y (for a location, which any one
-    word shows) the first block has one word.
+    In a random order of rows a probe that has memorised words gets a short code; here only one that
+    knows what words of a label have in common does. The first block has one word of each label,
+    without which there is nothing to fit, so that n words are compressed by n / 2 at most; the
+    others follow at random (an order that alternated labels would tell them). Without y (for a
+    location, which any one word shows) the first block has one word.
     """
     words = np.asarray(words)
     y = np.zeros(len(words)) if y is None else np.asarray(y)
@@ -98,11 +89,7 @@ def online_code(
 def label_code(
     X: Any, y: Any, blocks: Sequence[IntArray], *, grid: Sequence[float] = CODE_GRID
 ) -> Code:
-    """The code of a binary label, one per state: a row costs 1 bit without the states.
-
-    Both labels weigh the same in every fit: that two words of one label came before one of the
-    other says nothing about the next.
-    """
+    """The code of a binary label, one per state: a row costs 1 bit without the states."""
     X = _standardised(check_states(X))
     _, positive = check_labels(y, len(X))
 
@@ -121,9 +108,8 @@ def location_code(
 ) -> Code:
     """The code of the informative word's place: log2(n) bits for n tokens without the states.
 
-    The location probe gives each token a logit on its own. Given that exactly one token is
-    informative, the probability that it is this one is the softmax of the logits, and the word has
-    the sum over its tokens.
+    The location probe gives each token a logit. Given that exactly one token is informative, the
+    softmax of the logits says which, and a word has the sum over its tokens.
     """
     X, informative = _standardised(check_tokens(X, tokens, located=True)), tokens.informative
     own = np.add.reduceat(informative.astype(float), tokens.offsets[:-1])
@@ -145,8 +131,7 @@ def location_code(
 def _standardised(X: FloatArray) -> FloatArray:
     """Standardised by all states, which the receiver has from the start.
 
-    By those of the rows seen, two at first, coordinates in which these happen to be close would
-    be magnified, and the next block would cost any number of bits.
+    By those of the rows seen, coordinates in which the first two nearly agree would be magnified.
     """
     mean, scale = moments(X, np.ones(len(X)))
     return np.asarray(((X - mean) / scale).astype(X.dtype))
@@ -158,9 +143,9 @@ def logit_path(
 ) -> FloatArray:
     """Logits of new states under LinearProbe(C=C, standardize=False) fitted to X, for each C.
 
-    Both labels weigh the same in the fit. With fewer rows than dimensions the coefficients lie in
-    the span of the rows, where the same problem has as many dimensions as there are rows: the early
-    blocks cost next to nothing.
+    Both labels weigh the same: that two words of one came before one of the other tells nothing of
+    the next. With fewer rows than dimensions the problem is solved in the span of the rows, where
+    the coefficients lie: the early blocks cost next to nothing.
     """
     share = positive.mean()
     weight = np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
@@ -169,7 +154,7 @@ def logit_path(
         basis = np.linalg.qr(X.T)[0]  # (d, rows)
         X, new = X @ basis, new @ basis
     w, logits = np.zeros(X.shape[1] + 1), []
-    for C in grid:
+    for C in grid:  # by hand: through logistic_path the bits of a code differ by some 1e-6
         w, _, _ = fit_logistic(X, positive, weight, C, w, tol=TOLERANCE, max_iter=100)
         logits.append(logit_of(new, (w[:-1], w[-1])))
     return np.stack(logits)  # (n_C, n_new)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from probing.arrays import BoolArray, FloatArray, IntArray, unit
 from probing.probes.location import TokenProbe, check_tokens, labels_of
 from probing.probes.logistic import check_labels, moments, one_blas_thread
-from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
+from probing.probes.penalty import C_GRID, choose_penalty
 from probing.states.tokens import Tokens
 
 
@@ -44,12 +44,11 @@ class SingleLocationHead(TokenProbe):
     ----------
     C : inverse strength of the penalty; None chooses it from C_GRID by cross-validation over
         ``tokens.words``, a tie going to the stronger penalty.
-    max_sentences : at most this many sentences, drawn at random, are used, in the cross-validation
-        too; templated sentences repeat. None takes all.
+    max_sentences : how many are used at most, drawn at random; templated ones repeat. None: all.
     n_starts : the problem is not convex. The first start attends evenly and reads along the
         difference of the classes' means, the others attend at random; the best is kept.
-    max_iter, tol : of L-BFGS, tol absolute on the mean loss, which is near 0 for weak penalties: at
-        1e-5 the fit stops far from its minimum, and that depends on where it started.
+    max_iter, tol : of L-BFGS, tol absolute on the mean loss: at 1e-5 the fit stops far from its
+        minimum, and that depends on where it started.
     random_state : seed of the drawn sentences and the random starts.
 
     Attributes
@@ -89,10 +88,10 @@ class SingleLocationHead(TokenProbe):
         X = check_tokens(X, tokens)
         self.classes_, positive = check_labels(labels_of(tokens), len(tokens))
         rng = np.random.default_rng(self.random_state)
-        sentences = np.arange(len(positive))
-        if self.max_sentences is not None and len(sentences) > self.max_sentences:
-            sentences = np.sort(rng.choice(sentences, self.max_sentences, replace=False))
-            check_labels(positive[sentences], len(sentences))  # both are still there
+        if self.max_sentences is not None and len(tokens) > self.max_sentences:
+            drawn = np.sort(rng.choice(np.arange(len(tokens)), self.max_sentences, replace=False))
+            X, tokens, positive = X[tokens.rows(drawn)], tokens.take(drawn), positive[drawn]
+            check_labels(positive, len(tokens))  # both are still there
         starts = rng.standard_normal((self.n_starts - 1, X.shape[1]))
 
         def path(part: IntArray, grid: Sequence[float] = C_GRID) -> Any:
@@ -103,13 +102,9 @@ class SingleLocationHead(TokenProbe):
             logit, _ = fitted.read(X[tokens.rows(part)], tokens.take(part).offsets)
             return np.mean((logit > 0) == positive[part])
 
-        def folds() -> Any:
-            pairs = grouped_folds(positive[sentences], tokens.take(sentences).words)
-            return [(sentences[train], sentences[test]) for train, test in pairs]
-
-        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, folds)
+        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, positive, tokens.words)
         grid = [*(C for C in C_GRID if C < self.C_), self.C_]  # the way the cross-validation went
-        *_, fitted = path(sentences, grid)
+        *_, fitted = path(np.arange(len(tokens)), grid)
         self.k_, self.v_, self.intercept_, self.objective_, self.n_iter_ = fitted
         self.k_hat_, self.v_hat_ = unit(self.k_), unit(self.v_)
         return self
@@ -140,10 +135,8 @@ class SingleLocationHead(TokenProbe):
         random_ks: FloatArray,
         grid: Sequence[float],
     ) -> Iterator[Fitted]:
-        """The best fit for each C of the grid, strongest penalty first, each from the last.
-
-        A strong penalty makes attention flat and the problem nearly convex: from there on the
-        minimum is followed rather than searched for.
+        """The best fit for each C of the grid, each from the last, strongest penalty first: there
+        the problem is nearly convex, and its minimum is followed rather than searched for.
         """
         mean, scale = moments(states, np.ones(len(states)))
         Z = ((states - mean) / scale).astype(states.dtype)

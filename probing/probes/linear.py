@@ -19,7 +19,7 @@ from probing.probes.logistic import (
     logit_of,
     one_blas_thread,
 )
-from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
+from probing.probes.penalty import C_GRID, choose_penalty
 
 
 class Linear(BaseEstimator):  # type: ignore[misc]
@@ -40,8 +40,8 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
     ----------
     C : inverse strength of the penalty; None chooses it from C_GRID by cross-validation grouped
         by ``groups`` (adjectives), a tie going to the stronger penalty.
-    standardize : penalise in units of each coordinate's standard deviation. Layers differ by
-        orders of magnitude in how far their states vary; without it C means something else in each.
+    standardize : penalise in units of each coordinate's standard deviation, so that C means
+        the same in all layers.
     tol, max_iter : of Newton's method, tol relative to the objective.
 
     Attributes
@@ -81,12 +81,10 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
         def path(rows: Any, grid: Sequence[float] = C_GRID) -> Any:
             return logistic_path(X[rows], positive[rows], weight[rows], grid, **options)
 
-        self.C_, self.cv_scores_ = choose_penalty(
-            self.C,
-            path,
-            lambda fitted, part: np.mean((logit_of(X[part], fitted) > 0) == positive[part]),
-            lambda: grouped_folds(positive, groups),
-        )
+        def accuracy(fitted: Any, part: Any) -> Any:
+            return np.mean((logit_of(X[part], fitted) > 0) == positive[part])
+
+        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, positive, groups)
         (solution,) = path(slice(None), (self.C_,))
         self.coef_, self.intercept_, self.objective_, self.n_iter_ = solution
         self.direction_ = unit(self.coef_)
@@ -103,8 +101,7 @@ def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArra
     ``groups=None`` permutes rows: a probe should be at chance even on the sentences it was fitted
     to (but for overfitting). With groups (adjectives, each of one label) labels are permuted over
     them: a probe can memorise the words, and must be at chance only on *other* ones. The labels
-    themselves and their opposites, among few groups likely draws, are left out; what remains of
-    chance is for several draws to average.
+    themselves and their opposites, likely draws among few groups, are left out.
 
     >>> shuffled_labels([0, 0, 1, 1], ["bad", "bad", "good", "good"], np.random.default_rng(0))
     """

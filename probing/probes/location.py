@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from probing.arrays import BoolArray, FloatArray, IntArray, unit
 from probing.probes.linear import Linear
 from probing.probes.logistic import check_states, logistic_path, logit_of, one_blas_thread
-from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
+from probing.probes.penalty import C_GRID, choose_penalty
 from probing.states.tokens import Tokens
 
 
@@ -61,9 +61,8 @@ class LocationProbe(TokenProbe, Linear):
     ----------
     C, standardize : as for LinearProbe; the cross-validation goes by ``score`` on held-out words
         (``tokens.words``).
-    max_tokens : at most this many tokens enter a fit, half of them informative if there are as
-        many. Templated tokens repeat; None takes them all.
-    random_state : seed of the draw of those tokens.
+    max_tokens : at most so many enter a fit, half of them informative if there are as many, drawn
+        with the seed ``random_state``. Templated tokens repeat; None takes them all.
 
     Attributes
     ----------
@@ -101,12 +100,8 @@ class LocationProbe(TokenProbe, Linear):
             own = tokens.informative[chosen]
             return logistic_path(X[chosen], own, weight, grid, standardize=self.standardize)
 
-        self.C_, self.cv_scores_ = choose_penalty(
-            self.C,
-            path,
-            rank_score,
-            lambda: grouped_folds(np.zeros(len(tokens), dtype=bool), tokens.words),
-        )
+        alike = np.zeros(len(tokens), dtype=bool)  # labels need no balance
+        self.C_, self.cv_scores_ = choose_penalty(self.C, path, rank_score, alike, tokens.words)
         (fitted,) = path(np.arange(len(tokens)), (self.C_,))
         self.coef_, self.intercept_ = fitted[:2]
         self.direction_ = unit(self.coef_)

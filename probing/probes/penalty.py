@@ -8,16 +8,15 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from probing.arrays import BoolArray, FloatArray, IntArray
 
-Folds = list[tuple[IntArray, IntArray]]
-
 C_GRID: tuple[float, ...] = tuple(float(C) for C in np.logspace(-4, 2, 7))
+MAX_FOLDS = 5
 
 
-def grouped_folds(positive: BoolArray, groups: Any, *, max_folds: int = 5) -> Folds:
+def grouped_folds(positive: BoolArray, groups: Any) -> list[tuple[IntArray, IntArray]]:
     """(train, test) indices with no group on both sides, labels balanced over the folds.
 
     As many folds as the rarer label has groups (six adjectives: three folds, each of which holds
-    out one of each label), but at most max_folds.
+    out one of each label), but at most MAX_FOLDS.
     """
     if groups is None:
         raise ValueError("give groups (the adjective of each sentence) to choose C, or give C")
@@ -25,11 +24,9 @@ def grouped_folds(positive: BoolArray, groups: Any, *, max_folds: int = 5) -> Fo
     if groups.shape != positive.shape:
         raise ValueError(f"groups must be one per sentence, {positive.shape}, not {groups.shape}")
     owners = [len(np.unique(groups[positive == label])) for label in np.unique(positive)]
-    n_folds = min(max_folds, *owners) if len(owners) > 1 else min(max_folds, owners[0])
-    if n_folds < 2:
+    if (n_folds := min(MAX_FOLDS, *owners)) < 2:
         raise ValueError("each label needs at least two groups to choose C; give C instead")
-    splitter = StratifiedGroupKFold(n_folds)
-    folds = list(splitter.split(np.zeros(len(groups)), positive, groups))
+    folds = list(StratifiedGroupKFold(n_folds).split(positive, positive, groups))
     for train, _ in folds:
         if len(np.unique(positive[train])) < len(owners):
             raise ValueError("a fold's training part lacks a label; give C instead of groups")
@@ -40,18 +37,20 @@ def choose_penalty(
     C: float | None,
     path: Callable[[IntArray], Any],
     score: Callable[[Any, IntArray], Any],
-    folds: Callable[[], Folds],
+    positive: BoolArray,
+    groups: Any,
 ) -> tuple[float, FloatArray | None]:
     """C if it is given, else the one of C_GRID with the best mean held-out score, and all scores.
 
     ``path(train)`` yields a fit for each C of the grid, strongest penalty first;
-    ``score(fit, test)`` judges it.
+    ``score(fit, test)`` judges it on a fold of ``grouped_folds``.
     """
     if C is not None:
         if not (np.isfinite(C) and C > 0):
             raise ValueError(f"C must be positive and finite, not {C}")
         return float(C), None
-    table = [[float(score(fit, test)) for fit in path(train)] for train, test in folds()]
+    folds = grouped_folds(positive, groups)
+    table = [[float(score(fit, test)) for fit in path(train)] for train, test in folds]
     means = np.mean(table, axis=0)
     # The grid ascends: the first of the best has the strongest penalty. Rounding makes no winner.
     return C_GRID[int(np.argmax(means >= means.max() - 1e-9))], means

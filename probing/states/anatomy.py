@@ -90,10 +90,8 @@ def final_norm(model: Any) -> Callable[[Tensor], Tensor]:
 
 
 def attention_layers(model: Any) -> list[Any]:
-    """The attention modules of a BERT-like encoder, one per layer.
-
-    Each has ``self`` (query, key, value) and ``output.dense``; other architectures name their
-    weights otherwise.
+    """The attention modules of a BERT-like encoder, each with ``self`` (query, key, value) and
+    ``output.dense``; other architectures name their weights otherwise.
     """
     layers = list(getattr(getattr(model.base_model, "encoder", None), "layer", ()))
     if not layers or not hasattr(getattr(layers[0], "attention", None), "self"):

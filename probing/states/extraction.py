@@ -1,10 +1,9 @@
 """What a Transformer holds of each sentence: hidden states of every layer, attention of every head.
 
 ``extract`` runs sentences in batches of like length, each distinct one once, and keeps what is
-asked for in memory or on disk. ``read`` runs a few hundred as one batch, for what is done again and
-again with other weights or edits. Batches are padded on the right whatever the tokenizer prefers:
-then every token has the position it has alone, for encoders, decoders and models that count
-positions from other numbers than 0 (RoBERTa), and padding is never seen.
+asked for in memory or on disk. ``read`` runs a few hundred as one batch, again and again with other
+weights or edits. Batches are padded on the right whatever the tokenizer prefers: then every token
+of encoders, decoders and RoBERTa has the position it has alone, and padding is never seen.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -46,10 +46,9 @@ def recorded(
 ) -> Iterator[Callable[..., Recording]]:
     """A function that runs the model on a batch (``record(**inputs)``) and returns its Recording.
 
-    The heads on top (of a classifier or a language model) are run only to ``classify``: they cost
-    and add nothing else. Inside, the model is in eval and inference mode, and eager if attention is
-    asked for (no other implementation gives it). Afterwards modes, implementation and hooks are as
-    they were found.
+    The heads on top are run only to ``classify``. Inside, the model is in eval and inference mode,
+    and eager if attention is asked for (no other implementation gives it). Afterwards modes,
+    implementation and hooks are as they were found.
     """
     if getattr(model.config, "is_encoder_decoder", False):
         name = type(model).__name__
@@ -112,10 +111,8 @@ def edited(
         handle = blocks[layer - 1].register_forward_hook(after, prepend=True)
     else:
         handle = blocks[0].register_forward_pre_hook(before, prepend=True)
-    try:
+    with handle:  # which removes the hook
         yield
-    finally:
-        handle.remove()
 
 
 def _run(runner: Any, inputs: dict[str, Tensor], attention: bool) -> Recording:

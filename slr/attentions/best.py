@@ -3,10 +3,8 @@
 notation: T(X) = scale sum_l a_l X_l.v*,  a = gate(lam (X_l.k* - threshold))
 v* is orthogonal to k*, so the values X_l.v* are independent of the scores, and are integrated out:
 E[(Y - T)^2 | a] - noise_std^2 = gamma^2 (1 - scale a_1)^2 + scale^2 sum_{l>1} a_l^2
-(token 1 the informative one). Only the scores X_l.k* are simulated, at a cost without d in it.
-
-With R informative tokens and Y the mean of their values the same holds, with (1/R - scale a_l)^2
-for each of them.
+(token 1 the informative one; of R such, with Y the mean of their values, each has its term
+(1/R - scale a_l)^2). Only the scores X_l.k* are simulated, at a cost without d in it.
 """
 
 import math

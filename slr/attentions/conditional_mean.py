@@ -13,12 +13,16 @@ f_z is a sum of random waves with the covariance of g at ``precision``: there, w
 noise_std^2, the kernel attention is the Bayes estimate as the number of waves grows.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from slr.dynamics.reduced import Progress
 from slr.task import FloatArray
+
+N_CONTEXTS, N_QUERIES = 32, 16  # of one step of learning
 
 
 @dataclass(frozen=True)
@@ -110,3 +114,48 @@ def fit_slope(
     low, high = np.percentile(np.log(means) @ x, [2.5, 97.5])
     value = float(np.log([sample.mean() for sample in errors]) @ x)
     return Slope(value, float(low), float(high))
+
+
+class Learned(NamedTuple):
+    """What was learned at a length, for softmax_attention and kernel_attention."""
+
+    metric: FloatArray  # (d_key, d_key)
+    precision: float
+    ridge: float
+
+
+def learn_attention(
+    task: LatentTask,
+    L: int,
+    rng: np.random.Generator,
+    *,
+    n_steps: int,
+    progress: Progress | None = None,
+) -> Learned:
+    """Train both kinds of attention on fresh contexts of L tokens, by Adam, from metric I.
+
+    Precision and ridge are learned as logarithms, from 0. The step size falls linearly to 0, so
+    that the noise of single steps averages out.
+    """
+    import torch
+
+    metric = torch.eye(task.d_key, dtype=torch.float64, requires_grad=True)
+    logs = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    groups = [{"params": [metric], "lr": 0.5}, {"params": [logs], "lr": 0.05}]
+    optimiser = torch.optim.Adam(groups)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, n_steps)
+    for _ in range(n_steps):
+        contexts = sample_contexts(task, N_CONTEXTS, L, N_QUERIES, rng)
+        keys, values, queries, target = contexts = Contexts(*map(torch.from_numpy, contexts))
+        softmax = (queries @ metric @ keys.mT).softmax(dim=2) @ values[:, :, None]
+        kernel = kernel_attention(contexts, logs[0].exp(), logs[1].exp(), torch)
+        # Neither loss depends on the other's parameters: one step trains both, each for itself.
+        loss = ((softmax[:, :, 0] - target) ** 2).mean() + ((kernel - target) ** 2).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        if progress:
+            progress(1)
+    precision, ridge = (math.exp(x) for x in logs.tolist())
+    return Learned(metric.detach().numpy(), precision, ridge)

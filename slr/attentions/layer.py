@@ -49,11 +49,7 @@ ARCHITECTURES = {  # by name: the layer of the paper's appendix, and what is lef
     "softmax": Architecture(),
     "softmax, no MLP": Architecture(mlp=False),
     "softmax, 4 heads": Architecture(heads=4),
-    "erf": Architecture("erf"),
-    "tanh": Architecture("tanh"),
-    "sigmoid": Architecture("sigmoid"),
-    "relu": Architecture("relu"),
-    "linear": Architecture("linear"),
+    **{gate: Architecture(gate) for gate in ("erf", "tanh", "sigmoid", "relu", "linear")},
     "uniform (frozen)": Architecture("uniform"),
     "fully connected": Architecture(fully_connected=True),
 }
@@ -157,9 +153,6 @@ def activate(scores: Tensor, gate: Gate) -> Tensor:
         return scores.softmax(dim=-1)
     if gate == "uniform":
         return torch.full_like(scores, 1 / scores.shape[-1])
-    if gate == "linear":
-        return scores
     if gate == "one-sided":
         return (1 + torch.erf(scores)) / 2
-    by_token = {"erf": torch.erf, "sigmoid": torch.sigmoid, "relu": torch.relu, "tanh": torch.tanh}
-    return by_token[gate](scores)
+    return scores if gate == "linear" else getattr(torch, gate)(scores)

@@ -1,11 +1,8 @@
 """Training dynamics on the five overlaps: exact for PGD, exact in law for SGD, at any d.
 
-Runs are compiled and parallel. Each has its own random generator, so its result depends neither
-on the other runs nor on the number of threads.
-
+Each run has its own random generator: its result depends neither on other runs nor on threads.
 A run has *diverged* if a step gave no finite number (the run keeps its last finite state), or if
-its step size is beyond stability where it ended: if further gradient steps of that size, on the
-risk itself, would raise it.
+further gradient steps of its size, on the risk itself, would raise the risk where it ended.
 """
 
 import math
@@ -76,9 +73,9 @@ def sgd(
     >>> sgd(task, start, **options, batch_size=5, rng=rng).runs
     30
     """
-    if task.d < MIN_D_SGD:
+    if (d := task.d) < MIN_D_SGD:
         raise ValueError(
-            f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for d={task.d}"
+            f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for {d=}"
         )
     check_whole(1, batch_size=batch_size)
     states, settings = _prepare(task, start, lam, lam_decay, step_size)
@@ -137,10 +134,7 @@ def _in_blocks(
     steps: Any,
     progress: Progress | None,
 ) -> FloatArray:
-    """The log: the start, then what ``advance`` writes into a block of rows at a time.
-
-    The first row of a block is the last of the block before.
-    """
+    """The log: the start, then what ``advance`` writes into a block, whose first row is known."""
     log = np.empty((len(states), len(steps), 5))
     log[:, 0] = states
     size = max(1, math.ceil(len(steps) / N_BLOCKS)) if progress else len(steps)

@@ -1,10 +1,9 @@
 """Beyond the paper: how training scales with d (docs/theory.md, section 5).
 
-A step costs the same 0.1 microseconds at any d, so runs at many d are affordable. With
-lam ~ 1/sqrt(d) the gate sees the same signal at every d. The sharpest direction of the risk is
+With lam ~ 1/sqrt(d) the gate sees the same signal at every d. The sharpest direction of the risk is
 theta, the part of v along k*: its curvature is d E[gate^2], so from the sphere a step size must
-shrink like 1/d, and the number of steps grows like d log d. On the manifold theta is 0 and stays 0,
-the step size need not shrink, and log d steps remain.
+shrink like 1/d, and d log d steps are needed. On the manifold theta stays 0, the step size need not
+shrink, and log d steps remain.
 """
 
 import math
@@ -47,7 +46,7 @@ def scaled_experiment(name: str, d: int) -> Experiment:
     )
 
 
-def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float = 1e4) -> float:
+def flow_time_to_align(task: Task, start: Overlaps, lam: float) -> float:
     """Time of the gradient flow (step_size times steps, for small steps) until it is aligned.
 
     Infinite if it ends elsewhere. A stiff solver takes a few thousand evaluations at any d, where
@@ -74,7 +73,7 @@ def flow_time_to_align(task: Task, start: Overlaps, lam: float, max_time: float 
     aligned.terminal = swapped.terminal = True  # type: ignore[attr-defined]
     options: dict[str, Any] = {"method": "LSODA", "rtol": 1e-7, "atol": 1e-10}
     y = embedding(start).ravel()
-    solution = solve_ivp(velocity, (0, max_time), y, events=(aligned, swapped), **options)
+    solution = solve_ivp(velocity, (0, 1e4), y, events=(aligned, swapped), **options)
     return float(solution.t_events[0][0]) if len(solution.t_events[0]) else math.inf
 
 

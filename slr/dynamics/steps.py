@@ -1,10 +1,9 @@
 """One step of training in a few dimensions: what slr/dynamics/reduced.py repeats.
 
 PGD: the gradients lie in the span of (k*, v*, k, v), so a run never leaves the four dimensions
-it starts in, and is computed there. SGD: the gradients are weighted sums of Gaussian tokens with
-weights that see only X.k, X.v and Y; the rest of each token is independent of the weights, so
-given them the sums are Gaussian and are drawn whole. docs/theory.md derives both. Work and memory
-do not depend on d.
+it starts in. SGD: the gradients are sums of Gaussian tokens with weights that see only X.k, X.v and
+Y; given the weights the rest of the sums is Gaussian and drawn whole. Neither cost depends on d.
+docs/theory.md derives both.
 """
 
 import math

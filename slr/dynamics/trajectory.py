@@ -68,9 +68,7 @@ class Trajectory:
         aligned: at a global minimum, k near k* and v near v* or both turned around (``alignment``
             above ALIGNMENT), and not diverged
         swapped: at the other minima, k near v* or -v* (|eta| above ALIGNMENT), and not diverged
-        diverged: beyond stability (see slr/dynamics/reduced.py)
-        steps_to_align: as the method of that name says
-        The five overlaps, excess_risk and distance_to_manifold are those of the last step.
+        Overlaps, excess_risk and distance_to_manifold are those of the last step.
         """
         import pandas as pd
 

@@ -19,8 +19,7 @@ class Options(SlrOptions):
 
 def run(options: Options) -> Result:
     """Error of softmax and kernel attention against L, and of what was learned at one length."""
-    from slr.attentions.conditional_mean import LatentTask, fit_slope
-    from slr.attentions.learned import learn_attention
+    from slr.attentions.conditional_mean import LatentTask, fit_slope, learn_attention
 
     task = LatentTask()
     lengths = [8, 16] if options.smoke else [8, 16, 32, 64, 128, 256, 512]
