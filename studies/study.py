@@ -109,14 +109,14 @@ def _nothing(_: Any) -> list[Any]:
 class Study:
     name: str  # its command, folder and figure: "conditional-mean"
     title: str  # on every page
-    about: str | None  # the docstring of its file: help of its command, caption of its figures
+    about: str | None  # the docstring of its file: the help of its command
     options: type[Options]
     run: Callable[[Any], Result | None]  # None: another process has the result (torchrun)
     folder: str  # in the folder of all results
     command: str
     says: Callable[[Tables], Said]  # in the terminal and on every page
     claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = _nothing
-    figures: Mapping[str, str] = field(default_factory=dict)  # stem: what is drawn, in words
+    figures: Mapping[str, str] = field(default_factory=dict)  # by file stem: the caption
     inputs: Callable[[Any], Any] = _nothing  # of options: what else decides the result
 
     def output_of(self, options: Options) -> Path:

@@ -53,7 +53,7 @@ def plot_sweep(table: Any, grid: Grid) -> Figure:
             if third:
                 ax.set_title(f"{_label(third)} = {in_words(value)}")
         figure.colorbar(image, ax=axes, label=SHARE)
-        caption = _caption(table, grid, {x, y, third}, 20 + 50 * len(values))
+        caption = _caption(table, grid, {x, y, third}, 24 + 52 * len(values))
         if limit:
             caption += f"\ndashed: {limit}"
         figure.suptitle(caption, fontsize=8)
