@@ -44,10 +44,12 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
+CLEAN = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
 def run(environment: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return subprocess.run(
-        [environment / "slr-probing", *words], cwd=cwd, env=clean, capture_output=True, text=True
+        [environment / "slr-probing", *words], cwd=cwd, env=CLEAN, capture_output=True, text=True
     )
 
 
@@ -69,8 +71,8 @@ def test_the_wheel_holds_the_packages_and_their_data_and_nothing_else(wheel: Pat
 
 def test_it_is_the_installed_package_that_runs(environment: Path, tmp_path: Path) -> None:
     code = "import studies, slr; print(studies.__file__, slr.__file__)"
-    out = subprocess.run([environment / "python", "-c", code], cwd=tmp_path, check=True,
-                         capture_output=True, text=True).stdout  # fmt: skip
+    command = [environment / "python", "-c", code]
+    out = subprocess.check_output(command, cwd=tmp_path, env=CLEAN, text=True)
     assert str(ROOT) not in out
     assert out.count(str(environment.parent)) == 2
 
