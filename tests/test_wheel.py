@@ -71,7 +71,7 @@ def test_the_wheel_holds_the_packages_and_their_data_and_nothing_else(wheel: Pat
 
 def test_it_is_the_installed_package_that_runs(environment: Path, tmp_path: Path) -> None:
     code = "import studies, slr; print(studies.__file__, slr.__file__)"
-    command = [environment / "python", "-c", code]
+    command = [str(environment / "python"), "-c", code]
     out = subprocess.check_output(command, cwd=tmp_path, env=CLEAN, text=True)
     assert str(ROOT) not in out
     assert out.count(str(environment.parent)) == 2
