@@ -41,7 +41,7 @@ class Options(StudyOptions):
     spec: str = "sentiment"
     """The dataset: a built-in name or the path of a TOML spec with two labels."""
     learning_rate: float = 1e-3
-    """Of AdamW, decaying linearly."""
+    """Step size of AdamW, which decays linearly."""
     validation: bool = False
     """For making choices: train on four fifths of the training split, judge on the last alone."""
     snapshots: bool = False

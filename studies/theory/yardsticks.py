@@ -41,7 +41,7 @@ def run(options: Options) -> Result:
 
 
 def excess_risks(task: Any, n_samples: int, rng: Any) -> dict[str, float]:
-    """Of guessing 0, the best linear predictor, the erf oracle at its best lam, and Bayes."""
+    """Excess risks of guessing 0, the best linear predictor, the best erf oracle, and Bayes."""
     from slr import yardsticks as y
 
     bayes, lam = y.bayes_excess_risk(task, n_samples, rng), y.best_oracle_lam(task)
