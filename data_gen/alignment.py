@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 Span = tuple[int, int]
+IntArray = npt.NDArray[np.int64]
 
 
 class AlignmentError(ValueError):
@@ -24,6 +28,7 @@ class AlignmentError(ValueError):
 class Alignment:
     encoding: BatchEncoding  # the padded batch, ready for a model (as tensors if asked for)
     positions: list[tuple[int, ...]]  # per sentence: the tokens of its span, first to last
+    characters: IntArray  # (tokens of all sentences, 2): the span of each token
 
 
 def align_spans(
@@ -53,32 +58,59 @@ def align_spans(
         raise AlignmentError(
             "text pairs and overflowing tokens have no place here: one text, one row"
         )
-    positions = []
     # Encodings hold plain ids and offsets, whatever return_tensors says.
-    for text, (start, end), plain in zip(texts, spans, encoding.encodings, strict=True):
-        tokens = tuple(i for i, (a, b) in enumerate(plain.offsets) if a < end and b > start)
-        _check_spelling(tokenizer, text, (start, end), plain, tokens)
-        positions.append(tokens)
-    return Alignment(encoding, positions)
+    offsets = [plain.offsets for plain in encoding.encodings]
+    flat = chain.from_iterable(chain.from_iterable(offsets))
+    characters = np.fromiter(flat, np.int64).reshape(-1, 2)
+    positions = _tokens_inside(np.array(spans, np.int64).reshape(-1, 2), characters, offsets)
+    spelled = set()  # templated sentences repeat their words: each is checked once
+    for i, tokens in enumerate(positions):
+        ids = encoding.encodings[i].ids
+        pieces = tuple((ids[j], texts[i][slice(*offsets[i][j])]) for j in tokens)
+        word = _word_at(spans[i], texts[i])
+        if (word, pieces) not in spelled:
+            _check_spelling(tokenizer, word, pieces, texts[i])
+            spelled.add((word, pieces))
+    return Alignment(encoding, positions, characters)
+
+
+def _tokens_inside(
+    spans: IntArray, characters: IntArray, offsets: Sequence[Sequence[Span]]
+) -> list[tuple[int, ...]]:
+    """The tokens of each sentence that share a character with its span."""
+    lengths = [len(tokens) for tokens in offsets]
+    starts, ends = np.repeat(spans, lengths, axis=0).T
+    rows = np.flatnonzero((characters[:, 0] < ends) & (characters[:, 1] > starts))
+    firsts = np.cumsum([0, *lengths])
+    counts = np.diff(np.searchsorted(rows, firsts))
+    places = iter((rows - np.repeat(firsts[:-1], counts)).tolist())
+    return [tuple(islice(places, n)) for n in counts.tolist()]
+
+
+def _word_at(span: Sequence[int], text: str) -> str:
+    start, end = span
+    word = text[start:end]
+    if not word or word != word.strip() or start < 0 or end > len(text):
+        place = f"the span {(start, end)}"
+        raise AlignmentError(f"{place} is empty, outside of or ends in a space of {text!r}")
+    return word
 
 
 def _check_spelling(
-    tokenizer: PreTrainedTokenizerBase, text: str, span: Span, plain: Any, tokens: tuple[int, ...]
+    tokenizer: PreTrainedTokenizerBase, word: str, pieces: Sequence[tuple[int, str]], text: str
 ) -> None:
-    word = text[slice(*span)]
-    if not word or word != word.strip() or span[0] < 0 or span[1] > len(text):
-        raise AlignmentError(f"the span {span} is empty, outside of or ends in a space of {text!r}")
-    if not tokens:
+    """Do the tokens, each with its id and its characters, spell the word?"""
+    if not pieces:
         raise AlignmentError(f"no token holds {word!r} of {text!r}; was the text truncated?")
     spelled = ""
     # An unknown word decodes to [UNK]: its letters are known by its offsets alone. Known tokens
     # are decoded together, because one letter may be spread over several bytes and so tokens.
-    for unknown, run in groupby(tokens, key=lambda i: plain.ids[i] == tokenizer.unk_token_id):
+    for unknown, run in groupby(pieces, key=lambda piece: piece[0] == tokenizer.unk_token_id):
+        ids, letters = zip(*run, strict=True)
         if unknown:
-            spelled += "".join(text[slice(*plain.offsets[i])] for i in run)
+            spelled += "".join(letters)
         else:
-            ids = [plain.ids[i] for i in run]
-            spelled += str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+            spelled += str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
     if _letters(tokenizer, spelled) != _letters(tokenizer, word):
         raise AlignmentError(
             f"the tokens of {word!r} in {text!r} spell {spelled!r}; "

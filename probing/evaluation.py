@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from probing.attribution import dependence, logit_differences
+from probing.attribution import dependence
 from probing.sentences import columns_of, draw
 from probing.sparsity import attention_mass, reading_layer, sparsity_table
 from probing.states.extraction import extract
@@ -42,10 +42,9 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
     rngs = np.random.default_rng(seed).spawn(len(dataset))
     for (name, split), rng in zip(dataset.items(), rngs, strict=True):
         rows = columns_of(split)
-        states = cls_attention(model, tokenizer, rows)
-        predicted = logit_differences(model, tokenizer, rows["text"]) > 0
+        states = extract(model, tokenizer, rows, positions=(), attention=True, logits=True)
         values = {
-            "accuracy": predicted == (states.tokens.labels == 1),
+            "accuracy": (states.logits > 0) == (states.tokens.labels == 1),
             "attention_mass": attention_mass(states)[:, layer - 1].mean(axis=1),
         }
         table.append({"split": name, "rows": len(split), "layer": layer})

@@ -201,7 +201,7 @@ def test_seeds_that_do_nothing_or_do_not_repeat_are_found(
 
 @pytest.mark.parametrize(
     "left_out",
-    ["model", "tokenizer", "list of texts and spans", "choice of positions"],
+    ["model", "tokenizer", "list of texts and spans", "choice of arrays"],
 )
 def test_a_cache_key_that_leaves_something_out_is_found(
     left_out: str, healthy: Patient, monkeypatch: pytest.MonkeyPatch

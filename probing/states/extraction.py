@@ -36,18 +36,20 @@ def extract(
     *,
     positions: Sequence[str] = ("cls", "informative", "mean"),
     attention: bool = False,
+    logits: bool = False,
     max_tokens_per_batch: int = 2048,
     folder: str | Path | None = None,
     progress: Progress | None = None,
 ) -> States:
-    """Hidden states of every layer for each sentence, and attention of every head if asked for.
+    """Hidden states of every layer for each sentence; attention and logits if asked for.
 
     ``rows`` is a split of a dataset, or a mapping with the columns "text" and "span" (the
     characters of the informative word) and, for probes, "label".
 
     ``positions``: "cls" is the token that summarises the sentence, the first of an encoder and the
     last of a decoder; "informative" the mean over the tokens of ``text[start:end]``; "mean" that
-    over all tokens but special ones; "tokens" every token. Attention is that of the "cls" token.
+    over all tokens but special ones; "tokens" every token. ``attention`` is that of the "cls" token,
+    in every head; ``logits`` are those of a classifier, of label 1 against label 0.
 
     With a ``folder`` the arrays are written there and returned as memory maps. Sentences it holds
     already, from a run that was interrupted or finished, are not computed again; a folder that was
@@ -69,7 +71,7 @@ def extract(
     # A sentence may be there twice, with different labels or patterns.
     own = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
     everything = replace(tokens.take(which), **own)
-    with recorded(model, attention=attention) as record:
+    with recorded(model, attention=attention, classify=logits) as record:
         anatomy = anatomy_of(model, record)
         n_tokens = int(everything.offsets[-1])
         shapes: dict[str, tuple[int, ...]] = {
@@ -78,9 +80,11 @@ def extract(
         }
         if attention:
             shapes["attention"] = (n_tokens, anatomy.n_states - 1, anatomy.n_heads)
+        if logits:
+            shapes["logits"] = (len(asked),)
         store: MemoryStore | FolderStore = MemoryStore(shapes)
         if folder is not None:
-            key = key_of(model, tokenizer, asked, positions, attention)
+            key = key_of(model, tokenizer, asked, list(shapes))
             store = FolderStore(Path(folder), key, shapes)
         # For each distinct sentence the rows where it was asked for.
         asked_at = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
@@ -99,6 +103,7 @@ def extract(
         layers=arrays.get("tokens"),
         pooled={name: arrays[name] for name in positions if name != "tokens"},
         attention=arrays.get("attention"),
+        logits=arrays.get("logits"),
     )
 
 
@@ -115,8 +120,7 @@ def read(model: Any, tokens: Tokens, readout: Readout | None = None) -> States:
     with recorded(model, attention=True, classify=readout is None) as record:
         recording = record(**padded.inputs)
         if readout is None:
-            assert recording.logits is not None, "a model without a classifier needs a readout"
-            logits = recording.logits[:, 1] - recording.logits[:, 0]
+            logits = _against(recording)
         else:
             logits = readout(recording.states[-1], tokens.site("all words"))
         weights = [layer[:, :, 0].mT for layer in recording.attention]
@@ -194,10 +198,19 @@ def _run_batch(
         sentences, at = torch.arange(len(lengths), device=device), summary.to(device)
         read = [layer[sentences, :, at].mT for layer in recording.attention]
         results["attention"] = padded.layers(read).float()
+    if recording.logits is not None:
+        results["logits"] = _against(recording).float()
     for name, values in results.items():
         if not bool(values.isfinite().all()):
             raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
     return {name: values.cpu().numpy() for name, values in results.items()}
+
+
+def _against(recording: Recording) -> Tensor:
+    """The logit of label 1 against label 0, one per sentence."""
+    if recording.logits is None or recording.logits.ndim != 2 or recording.logits.shape[1] != 2:
+        raise ActivationError("logits are those of a classifier with two labels; this is not one")
+    return recording.logits[:, 1] - recording.logits[:, 0]
 
 
 def _put(

@@ -112,9 +112,7 @@ class FolderStore:
         return {name: self._array(name) for name in self.shapes}
 
 
-def key_of(
-    model: Any, tokenizer: Any, asked: list[Any], positions: Sequence[str], attention: bool
-) -> dict[str, Any]:
+def key_of(model: Any, tokenizer: Any, asked: list[Any], arrays: Sequence[str]) -> dict[str, Any]:
     """Everything the arrays depend on, by the name that an error gives it."""
     settings = json.loads(tokenizer.backend_tokenizer.to_str())
     for changing in ("padding", "truncation"):  # leftovers of the tokenizer's last call
@@ -128,30 +126,28 @@ def key_of(
         "version of torch": str(torch.__version__),
         "version of transformers": transformers.__version__,
         "list of texts and spans": sha256(asked),
-        "choice of positions": sorted(positions),
-        "choice of attention": attention,
-        "model": fingerprint(model),
+        "choice of arrays": sorted(arrays),
+        "model": fingerprint(model if "logits" in arrays else model.base_model),
         "tokenizer": sha256(settings),
     }
 
 
 def fingerprint(model: Any) -> str:
-    """sha256 of everything the hidden states depend on: configuration and weights.
+    """sha256 of everything that a model's results depend on: configuration and weights.
 
     Hooks change states too, but have no hash: a model with hooks is refused.
     """
-    backbone = model.base_model
-    for name in foreign_hooks(backbone):
+    for name in foreign_hooks(model):
         raise ActivationError(
             f"a hook on {name} may change its states, which no folder can know; "
             "extract without a folder"
         )
-    config = backbone.config.to_dict()
+    config = model.config.to_dict()
     for name in ("_name_or_path", "transformers_version", "architectures"):
         config.pop(name, None)  # where it came from, not what it computes
     digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
-    digest.update(type(backbone).__name__.encode())
-    for name, tensor in backbone.state_dict().items():
+    digest.update(type(model).__name__.encode())
+    for name, tensor in model.state_dict().items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 MASKS = ("informative", "special", "distractor")
 OF_TOKENS = (*MASKS, "ids", "types")
 OF_SENTENCES = ("labels", "words", "patterns")
+COLUMNS_OF_TOKENIZERS = {  # field: what tokenizers call it
+    "ids": "input_ids",
+    "special": "special_tokens_mask",
+    "types": "token_type_ids",
+}
 OWN_COLUMNS = {"labels": "label", "patterns": "pattern"}  # field: column of a dataset
 
 
@@ -200,46 +206,51 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
     >>> tokenise(tokenizer, rows).informative
     """
     rows = columns_of(rows)
-    per_token: dict[str, list[Any]] = {name: [] for name in OF_TOKENS}
-    n_texts = len(rows["text"])
+    parts: dict[str, list[Any]] = {name: [] for name in (*OF_TOKENS, "lengths")}
     # A thousand at a time: the tokenizer's own notes on each text take far more than its tokens.
-    for first in range(0, n_texts, 1000):
-        part = slice(first, first + 1000)
-        aligned = align_spans(
-            tokenizer,
-            rows["text"][part],
-            rows["span"][part],
-            padding=False,
-            return_special_tokens_mask=True,
-            verbose=False,
-        )
-        encoding = aligned.encoding
-        for i, located in enumerate(aligned.positions):
-            per_token["ids"].append(np.array(encoding["input_ids"][i], np.int64))
-            per_token["special"].append(np.array(encoding["special_tokens_mask"][i], bool))
-            per_token["informative"].append(np.isin(np.arange(len(per_token["ids"][-1])), located))
-            if "token_type_ids" in encoding:
-                per_token["types"].append(np.array(encoding["token_type_ids"][i], np.int64))
-            if "roles" in rows:
-                words, roles = rows["words"][first + i], rows["roles"][first + i]
-                spans = np.array(encoding.encodings[i].offsets)
-                per_token["distractor"].append(_in_distractors(spans, words, roles))
+    for first in range(0, len(rows["text"]), 1000):
+        texts, spans = (rows[name][first : first + 1000] for name in ("text", "span"))
+        options = {"return_special_tokens_mask": True, "return_attention_mask": False}
+        aligned = align_spans(tokenizer, texts, spans, padding=False, verbose=False, **options)
+        for name, key in COLUMNS_OF_TOKENIZERS.items():
+            if key in aligned.encoding:
+                parts[name].append(np.fromiter(chain.from_iterable(aligned.encoding[key]), int))
+        lengths = np.array([len(ids) for ids in aligned.encoding["input_ids"]])
+        starts = np.repeat(np.cumsum(lengths) - lengths, [len(own) for own in aligned.positions])
+        informative = np.zeros(lengths.sum(), dtype=bool)
+        informative[starts + np.fromiter(chain.from_iterable(aligned.positions), int)] = True
+        parts["informative"].append(informative)
+        parts["lengths"].append(lengths)
+        if "roles" in rows:
+            words, roles = (rows[name][first : first + 1000] for name in ("words", "roles"))
+            parts["distractor"].append(_in_distractors(aligned.characters, lengths, words, roles))
     # Any token will do for padding, as no other sees it; a model may have its reasons to expect
     # the usual.
     usual = (tokenizer.pad_token_id, tokenizer.eos_token_id)
     return Tokens(
-        offsets=np.cumsum([0, *map(len, per_token["ids"])]),
-        **{name: np.concatenate(x) for name, x in per_token.items() if x},
+        offsets=np.append(0, np.cumsum(np.concatenate(parts.pop("lengths")))),
+        **{name: np.concatenate(x) for name, x in parts.items() if x},
         **{key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows},
         words=informative_words(rows),
         pad_id=next((int(token) for token in usual if token is not None), 0),
     )
 
 
-def _in_distractors(spans: IntArray, words: Sequence[str], roles: Sequence[str]) -> BoolArray:
+def _in_distractors(
+    characters: IntArray,
+    lengths: IntArray,
+    words: Sequence[Sequence[str]],
+    roles: Sequence[Sequence[str]],
+) -> BoolArray:
     """Which tokens, given by their characters, belong to a word whose role is distractor."""
-    starts = np.cumsum([0] + [len(word) + 1 for word in words[:-1]])
+    # One long text of all sentences, each word followed by a space.
+    sizes = np.fromiter((len(word) + 1 for sentence in words for word in sentence), int)
+    starts = np.cumsum(sizes) - sizes
+    n_words = [len(sentence) for sentence in words]
+    first_words = np.cumsum([0, *n_words[:-1]])
     # Some tokenizers count the space before a word as its part.
-    first = np.maximum(spans[:, 0], spans[:, 1] - 1)
-    word = np.searchsorted(starts, first, side="right") - 1
-    return np.asarray((np.array(roles) == "distractor")[word] & (spans[:, 1] > spans[:, 0]))
+    inner = np.maximum(characters[:, 0], characters[:, 1] - 1)
+    place = np.repeat(starts[first_words], lengths) + inner
+    word = np.searchsorted(starts, place, side="right") - 1
+    is_distractor = np.array([role == "distractor" for sentence in roles for role in sentence])
+    return np.asarray(is_distractor[word] & (characters[:, 1] > characters[:, 0]))
