@@ -1,15 +1,20 @@
-"""Making a study: run it, write its folder whole, say where it is. Or find that it is there."""
+"""Making a study: run it, write its folder whole, say where it is. Or find that it is there.
+
+One rule for all commands: a result of the same settings stays as it is; one of other settings is
+replaced only with --overwrite.
+"""
 
 import functools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from studies.rendering import as_text
-from studies.results import SETTINGS, check_output, is_current, result_folder
-from studies.settings import settings_of
-from studies.study import Options, Result, Study, Tables
+from studies.results import SETTINGS, check_output, is_current, read_json, result_folder
+from studies.settings import differences, settings_of
+from studies.study import Need, Options, Result, Study, Tables
 from studies.workers import in_parallel
 
 
@@ -19,18 +24,21 @@ def is_made(study: Study, options: Options) -> bool:
 
 
 def make(study: Study, options: Options) -> Path:
-    """The result of a study, as asked for by a person: nothing is replaced without --overwrite."""
-    folder, settings = study.output_of(options), settings_of(study, options)
+    """The result of a study, as a person asks for it: nothing is replaced without --overwrite."""
+    folder = study.output_of(options)
     if not options.overwrite:
-        if is_current(folder, settings):
+        if is_made(study, options):
             print(f"unchanged: {folder}")
             return folder
+        check_settings(study, options)
         if (folder / SETTINGS).exists():
             raise FileExistsError(
-                f"{folder} was made with other settings, or changed since; choose another folder "
-                "or add --overwrite"
+                f"{folder} was made by other code or of other inputs, or is not whole; "
+                "choose another folder or add --overwrite"
             )
     check_output(folder, overwrite=options.overwrite)
+    ensure_all(study.needs(options))
+    settings = settings_of(study, options)
     result = study.run(options)
     if result is not None:
         with result_folder(folder, settings, overwrite=options.overwrite) as partial:
@@ -53,10 +61,41 @@ def write(result: Result, folder: Path) -> None:
 
 
 def ensure(study: Study, options: Options) -> Path:
-    """The result of a study, as needed by another: made (again) unless it is whole and current."""
-    return make(study, replace(options, overwrite=options.overwrite or not is_made(study, options)))
+    """The result of a study, as another study needs it: a result of older code is made again."""
+    if not is_made(study, options):
+        check_settings(study, options)
+        options = replace(options, overwrite=True)
+    return make(study, options)
 
 
-def ensure_all(study: Study, options: Sequence[Options]) -> None:
-    """Each as ``ensure`` does, as many at a time as there are cores."""
-    in_parallel(functools.partial(ensure, study), options, study.name)
+def ensure_all(needs: Iterable[Need]) -> None:
+    """Each result as ``ensure`` makes it; those of one study as many at a time as there are cores."""
+    for study, group in groupby(needs, key=lambda need: need[0]):
+        options = [each for _, each in group]
+        if len(options) == 1:  # which may have workers of its own
+            ensure(study, options[0])
+        else:
+            in_parallel(functools.partial(ensure, study), options, study.name)
+
+
+def check_settings(study: Study, options: Options) -> None:
+    """Refuse to replace a result that somebody made with other settings."""
+    folder = study.output_of(options)
+    if options.overwrite or not (folder / SETTINGS).is_file():
+        return
+    try:
+        earlier = read_json(folder / SETTINGS)
+    except ValueError:
+        earlier = None
+    if other := differences(earlier, settings_of(study, options)):
+        raise FileExistsError(
+            f"{folder} was made with other settings ({', '.join(other)}); "
+            "choose another folder or add --overwrite"
+        )
+
+
+def with_needs(needs: Iterable[Need]) -> Iterator[Need]:
+    """Studies with their options, each after those that it needs."""
+    for study, options in needs:
+        yield from with_needs(study.needs(options))
+        yield study, options

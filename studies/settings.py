@@ -39,8 +39,30 @@ def settings_of(study: Study, options: Options) -> dict[str, Any]:
         if field.name not in PLACES
     }
     code = code_sha256(inspect.getfile(getattr(study.run, "func", study.run)))
-    inputs = {"inputs": what} if (what := study.inputs(options)) else {}
-    return {"study": study.name, "code_sha256": code, **given, **inputs}
+    inputs = study.inputs(options) or [settings_of(*need) for need in study.needs(options)]
+    return {"study": study.name, "code_sha256": code, **given} | (
+        {"inputs": inputs} if inputs else {}
+    )
+
+
+def differences(earlier: Any, settings: dict[str, Any]) -> list[str]:
+    """What an earlier result was asked with that is asked otherwise now, in words.
+
+    Neither code nor inputs count: a result of older code answers the same question.
+    """
+    if not isinstance(earlier, dict):
+        return ["unknown ones"]
+    asked = [name for name in settings if name not in ("code_sha256", "inputs")]
+    return [
+        f"{name} {_short(earlier.get(name))} instead of {_short(settings[name])}"
+        for name in asked
+        if earlier.get(name) != settings[name]
+    ]
+
+
+def _short(value: Any) -> str:
+    words = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return words.split(", sha256")[0] or "none"
 
 
 def key_of(name: str, value: Any) -> Any:

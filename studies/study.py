@@ -117,6 +117,7 @@ class Study:
     says: Callable[[Tables], Said]  # in the terminal and on every page
     claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = _nothing
     figures: Mapping[str, str] = field(default_factory=dict)  # by file stem: the caption
+    needs: Callable[[Any], list[Need]] = _nothing  # of options: the results that it is made of
     inputs: Callable[[Any], Any] = _nothing  # of options: what else decides the result
 
     def output_of(self, options: Options) -> Path:
@@ -129,10 +130,14 @@ class Study:
         return [replace(claim, command=self.command) for claim in claims]
 
 
+Need = tuple[Study, Any]  # a study and its options
+
+
 def study(module: str, title: str, command: str, **figures: str) -> Study:
-    """The study of a module: its docstring, Options, run and says, and claims and inputs if any."""
+    """The study of a module: its docstring, Options, run, says, and claims, needs, inputs if any."""
     parts = vars(sys.modules[module])
-    own = {part: parts[part] for part in ("run", "says", "claims", "inputs") if part in parts}
+    names = ("run", "says", "claims", "needs", "inputs")
+    own = {part: parts[part] for part in names if part in parts}
     named = {"about": parts["__doc__"], "options": parts["Options"]} | own
     name = module.split(".")[-1]
     return Study(name=name, title=title, folder=name, command=command, figures=figures, **named)

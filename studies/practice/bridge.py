@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from studies.making import ensure_all
 from studies.practice import transformer
 from studies.rendering import intervals, pivoted, spreads
-from studies.settings import settings_of
-from studies.study import Claim, Result, Said, Tables, study
+from studies.study import Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
@@ -44,8 +42,12 @@ class Options(StudyOptions):
     """Training seeds of the 1-layer model, 0, 1, ...; the 2-layer model has two at most."""
     sentences: int = 480
     """How many of the training split the directions come from, and of the others at most."""
-    minilm: bool = True
+    no_minilm: bool = False
     """Leave out MiniLM."""
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1 or self.sentences < 48:
+            raise ValueError("--seeds must be at least 1 and --sentences at least 48")
 
 
 def transformers(options: Options) -> list[transformer.Options]:
@@ -57,15 +59,11 @@ def transformers(options: Options) -> list[transformer.Options]:
     return [*transformer.tiny_models(folder, options.seeds).values(), *small]
 
 
-def inputs(options: Options) -> list[dict[str, Any]]:
-    return [settings_of(transformer.STUDY, each) for each in transformers(options)]
+def needs(options: Options) -> list[Need]:
+    return [(transformer.STUDY, each) for each in transformers(options)]
 
 
 def run(options: Options) -> Result:
-    if options.seeds < 1 or options.sentences < 48:
-        raise ValueError("--seeds must be at least 1 and --sentences at least 48")
-    ensure_all(transformer.STUDY, transformers(options))
-
     from studies.practice.bridge_figures import plot_causal, plot_learning
 
     tables = practice(options)
@@ -89,7 +87,7 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
     # Small ones side by side, each on one core; then MiniLM, whose matrices keep all of them busy.
     look = functools.partial(look_into, options.sentences)
     parts = in_parallel(look, transformers(options), "looking into models")
-    parts += [look(None)] if options.minilm else []
+    parts += [] if options.no_minilm else [look(None)]
     names = {key for tables in parts for key in tables}
     return {
         key: pd.concat([tables[key] for tables in parts if key in tables], ignore_index=True)

@@ -13,11 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from studies.making import ensure, ensure_all
 from studies.practice import probes, transformer
 from studies.rendering import intervals, pivoted, spreads
-from studies.settings import settings_of
-from studies.study import Claim, Result, Said, Tables, study
+from studies.study import Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 
 SHADED = (("train", 100), ("train", 9_000), ("test", 300), ("test", 4_000), ("ood_structure", 50))
@@ -31,6 +29,10 @@ class Options(StudyOptions):
     """Training seeds of the Transformer from scratch, 0, 1, ... (the controls use seed 0)."""
     smoke: bool = False
     """MiniLM on part of the data at two layers, without controls: to see that it works."""
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ValueError(f"--seeds must be at least 1, not {self.seeds}")
 
 
 def transformers(options: Options) -> dict[str, transformer.Options]:
@@ -46,25 +48,18 @@ def probes_of(options: Options) -> probes.Options:
     whole = probes.Options(output=options.output.parent / "probes")
     if not options.smoke:
         return whole
-    return replace(whole, layers=(1, 2), max_rows=96, controls=False)
+    return replace(whole, layers=(1, 2), max_rows=96, no_controls=True)
 
 
-def inputs(options: Options) -> list[dict[str, Any]]:
-    return [
-        *(settings_of(transformer.STUDY, each) for each in transformers(options).values()),
-        settings_of(probes.STUDY, probes_of(options)),
-    ]
+def needs(options: Options) -> list[Need]:
+    models = [(transformer.STUDY, each) for each in transformers(options).values()]
+    return [*models, (probes.STUDY, probes_of(options))]
 
 
 def run(options: Options) -> Result:
-    if options.seeds < 1:
-        raise ValueError(f"--seeds must be at least 1, not {options.seeds}")
-    ensure_all(transformer.STUDY, list(transformers(options).values()))
-    probed = Tables(ensure(probes.STUDY, probes_of(options)))
-
     from studies.practice.figure1_figure import plot_figure1
 
-    models = model_metrics(options)
+    models, probed = model_metrics(options), Tables(probes_of(options).output)
     bars = pd.concat([transformer_bars(models), minilm_bars(probed["probes"])], ignore_index=True)
     plane = probed["plane"]
     sparsity, sentences = sparsity_part(options)
