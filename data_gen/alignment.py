@@ -1,6 +1,6 @@
-"""Where a word went: from character spans to token positions in a padded batch.
+"""Which tokens spell a word: from character spans to token positions in a padded batch.
 
-Works with any fast tokenizer, and proves its answer: the tokens found must spell the word.
+Any fast tokenizer will do, and the answer is checked: the tokens must spell the word.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class AlignmentError(ValueError):
 
 @dataclass(frozen=True)
 class Alignment:
-    encoding: BatchEncoding  # the padded batch, ready for a model (as tensors if asked for)
-    positions: list[tuple[int, ...]]  # per sentence: the tokens of its span, first to last
+    encoding: BatchEncoding  # the padded batch, ready for a model
+    positions: list[tuple[int, ...]]  # per text: the tokens of its span, first to last
 
 
 def align_spans(
@@ -32,16 +32,16 @@ def align_spans(
     spans: Sequence[Sequence[int]],
     **tokenizer_options: Any,
 ) -> Alignment:
-    """Tokenize a batch and find, in each text, the tokens of ``text[start:end]``.
+    """Tokenise a batch and find, in each text, the tokens of ``text[start:end]``.
 
-    ``tokenizer_options`` go to the tokenizer (``return_tensors="pt"``, ``padding_side="left"``,
-    ...); padding is on unless they say otherwise.
+    ``spans`` has one (start, end) per text. ``tokenizer_options`` go to the tokenizer
+    (``return_tensors="pt"``, ``padding_side="left"``, ...); padding is on by default.
 
     >>> align_spans(tokenizer, ["my dog is nice"], [(10, 14)]).positions
     [(4,)]
     """
     if not getattr(tokenizer, "is_fast", False):
-        slow = f"{type(tokenizer).__name__} is a slow tokenizer and keeps no offsets"
+        slow = f"{type(tokenizer).__name__} is a slow tokenizer, which has no offsets"
         raise AlignmentError(f"{slow}; use a fast one")
     if len(texts) != len(spans):
         raise AlignmentError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
@@ -51,7 +51,7 @@ def align_spans(
     encoding = tokenizer(list(texts), **options)
     if "text_pair" in options or len(encoding.encodings) != len(texts):
         raise AlignmentError(
-            "text pairs and overflowing tokens have no place here: one text, one row"
+            "text pairs and overflowing tokens are not supported: one text, one row"
         )
     positions = []
     # Encodings hold plain ids and offsets, whatever return_tensors says.
@@ -67,12 +67,12 @@ def _check_spelling(
 ) -> None:
     word = text[slice(*span)]
     if not word or word != word.strip() or span[0] < 0 or span[1] > len(text):
-        raise AlignmentError(f"the span {span} is empty, outside of or ends in a space of {text!r}")
+        raise AlignmentError(f"the span {span} is empty, ends in a space or is outside {text!r}")
     if not tokens:
         raise AlignmentError(f"no token holds {word!r} of {text!r}; was the text truncated?")
     spelled = ""
-    # An unknown word decodes to [UNK]: its letters are known by its offsets alone. Known tokens
-    # are decoded together, because one letter may be spread over several bytes and so tokens.
+    # An unknown word decodes to [UNK], so its letters come from its offsets. Known tokens are
+    # decoded together, because the bytes of one letter may be spread over several tokens.
     for unknown, run in groupby(tokens, key=lambda i: plain.ids[i] == tokenizer.unk_token_id):
         if unknown:
             spelled += "".join(text[slice(*plain.offsets[i])] for i in run)
