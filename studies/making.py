@@ -1,4 +1,4 @@
-"""Making a study: run it, write its folder whole, say where it is. Or find that it is there."""
+"""Making the result of a study: run the study, write its folder and print what it says."""
 
 import functools
 import shutil
@@ -14,12 +14,12 @@ from studies.workers import in_parallel
 
 
 def is_made(study: Study, options: Options) -> bool:
-    """Is the result there, whole and current?"""
+    """Whether the result is complete and current."""
     return is_current(study.output_of(options), settings_of(study, options))
 
 
 def make(study: Study, options: Options) -> Path:
-    """The result of a study, as asked for by a person: nothing is replaced without --overwrite."""
+    """Make a result for a user: an existing one is replaced only with --overwrite."""
     folder, settings = study.output_of(options), settings_of(study, options)
     if not options.overwrite:
         if is_current(folder, settings):
@@ -53,10 +53,10 @@ def write(result: Result, folder: Path) -> None:
 
 
 def ensure(study: Study, options: Options) -> Path:
-    """The result of a study, as needed by another: made (again) unless it is whole and current."""
+    """Make a result for another study, unless it is complete and current already."""
     return make(study, replace(options, overwrite=options.overwrite or not is_made(study, options)))
 
 
 def ensure_all(study: Study, options: Sequence[Options]) -> None:
-    """Each as ``ensure`` does, as many at a time as there are cores."""
+    """Call ``ensure`` for all of the options, one per core at a time."""
     in_parallel(functools.partial(ensure, study), options, study.name)
