@@ -1,10 +1,10 @@
 """Claim: activations cost little more than the matrix products they consist of.
 
-MiniLM on sentences of the published splits, at [CLS], the informative token and the token mean:
-batched extraction against one sentence at a time (the released notebook's way), and its model
-FLOP/s against the machine's own float32 matrix products, on the same threads in the same run.
-Each is measured in turn, several times, and its best is taken: other work on the machine only ever
-slows. Sentences are a fixed sample; `bench_extraction.py N` takes N of them, 0 all.
+MiniLM on sentences of the published splits, at [CLS], the informative token and the token mean.
+Batched extraction is compared with one sentence at a time (the released notebook's way), and its
+model FLOP/s with the machine's own float32 matrix products, on the same threads in the same run.
+All are measured in turn, several times; ratios are taken within a round, and medians are printed.
+Sentences are a fixed sample; `bench_extraction.py N` takes N of them, 0 all.
 """
 
 import sys
@@ -39,14 +39,14 @@ def sentences(n: int) -> tuple[list[str], list[Any]]:
 
 
 def one_at_a_time(model: Any, tokenizer: Any, texts: list[str], spans: list[Any]) -> Any:
-    """The same three positions, a loop over sentences."""
+    """States at the same three positions, by a loop over sentences."""
     rows = []
     with torch.no_grad():
         for text, span in zip(texts, spans, strict=True):
-            found = align_spans(tokenizer, [text], [span], return_tensors="pt")
-            states = torch.cat(model(**found.encoding, output_hidden_states=True).hidden_states)
-            mean, informative = states[:, 1:-1].mean(1), states[:, list(found.positions[0])].mean(1)
-            rows.append(torch.stack([states[:, 0], mean, informative]))
+            alignment = align_spans(tokenizer, [text], [span], return_tensors="pt")
+            states = torch.cat(model(**alignment.encoding, output_hidden_states=True).hidden_states)
+            informative = states[:, list(alignment.positions[0])].mean(1)
+            rows.append(torch.stack([states[:, 0], states[:, 1:-1].mean(1), informative]))
     return torch.stack(rows).numpy()
 
 
@@ -75,8 +75,8 @@ def main() -> None:
     model = AutoModel.from_pretrained(MODEL, local_files_only=True, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
     rows = {"text": texts, "span": spans}
-    few = (texts[:200], spans[:200])  # for the slow way, whose time is that of each sentence
-    states = extract(model, tokenizer, rows)  # a warm-up, too
+    few = (texts[:200], spans[:200])  # for the slow way, whose time per sentence is constant
+    states = extract(model, tokenizer, rows)  # also a warm-up
     reference = one_at_a_time(model, tokenizer, *few)
     ours = np.stack([states.pooled[name] for name in ("cls", "mean", "informative")], axis=1)
     error = np.abs(ours[: len(reference)] - reference).max()

@@ -1,8 +1,8 @@
 """Claim: training all repetitions of a layer at once is faster than one after the other.
 
-The paper's layer (d = p = 80, m = 200, L = 10, batch 128, SGD): the same repetitions, with the
-same samples, as one batched run and as runs of their own. Times are the best of several turns,
-taken in turns so that a busy machine slows both; the first, which warms up, does not count.
+The paper's layer (d = p = 80, m = 200, L = 10, batch 128, SGD) is trained on the same samples, once
+with all repetitions in one batch and once with one repetition after the other. Both are timed in
+turn, so that a busy machine slows both; the best turn counts, and the first only warms up.
 """
 
 import math
@@ -35,7 +35,7 @@ def main() -> None:
             for _ in range(TURNS):
                 for name, groups in layouts.items():
                     times[name].append(seconds(training, groups))
-            best = {name: min(found[1:]) for name, found in times.items()}
+            best = {name: min(turns[1:]) for name, turns in times.items()}
             rates = ", ".join(
                 f"{name} {runs * N_STEPS / value:.0f}" for name, value in best.items()
             )

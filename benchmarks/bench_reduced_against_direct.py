@@ -1,6 +1,6 @@
 """Claim: a step on five overlaps costs the same at any d, and a small part of a step on vectors.
 
-Compares, per run and step of PGD at d = 400 (compilation excluded, but reported):
+The times are per run and step of PGD at d = 400 (compilation is reported separately):
 - one run at a time with automatic differentiation of the risk (the released code's way);
 - all runs at once with the analytic gradient, in numpy and in torch (the best of them counts);
 - a fused compiled loop over the vectors of each run, written for this comparison;
@@ -161,18 +161,18 @@ def main() -> None:
     reduced = {}
     for d in (100, 400, 10**4, 10**6, 10**8, 10**10, 10**12):
         task = Task(d=d, L=10, gamma=TASK.gamma)
-        at = start_on_sphere(task, RUNS, rng)
+        point = start_on_sphere(task, RUNS, rng)
         scaled = {"lam": LAM * 20 / math.sqrt(d), "step_size": 1.6 / d}
-        work = lambda at=at, task=task, scaled=scaled: pgd(  # noqa: E731
-            task, at, **scaled, n_steps=n, log_every=n
+        work = lambda point=point, task=task, scaled=scaled: pgd(  # noqa: E731
+            task, point, **scaled, n_steps=n, log_every=n
         )
         reduced[d] = seconds(work) / (n * RUNS)
 
     torch.set_num_threads(1)
     stars = torch.as_tensor(truth.k_star), torch.as_tensor(truth.v_star)
-    one = torch.as_tensor(k[0]), torch.as_tensor(v[0])
+    pair = torch.as_tensor(k[0]), torch.as_tensor(v[0])
     per_step = {
-        "automatic differentiation, one run": seconds(lambda: autograd_step(*one, *stars), 50)
+        "automatic differentiation, one run": seconds(lambda: autograd_step(*pair, *stars), 50)
     }
     batched = {}
     both = torch.as_tensor(k), torch.as_tensor(v)

@@ -1,8 +1,8 @@
 """Claim: labelled sentences cost microseconds, at constant memory, however large the grammar.
 
-Prints sentences per second on one core (from the grammar, and through datasets.IterableDataset
-beside it) and the peak memory above what the imports take, for the published dataset and for
-grammars of 10^9 and 10^12 sentences.
+Prints sentences per second on one core (from the grammar, and through datasets.IterableDataset) and
+the peak memory above what the imports take, for the published dataset and for grammars of 10^9 and
+10^12 sentences.
 """
 
 import resource

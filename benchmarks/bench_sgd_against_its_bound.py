@@ -1,7 +1,7 @@
-"""Claim: reduced SGD takes at most twice the time of what it cannot do without.
+"""Claim: reduced SGD takes at most twice the time of a lower bound.
 
-A noise token needs two normals, one erf and one exp. A compiled loop that does just that, with the
-same number of tokens on the same threads, is the bound; the whole algorithm is set beside it.
+A noise token needs two normals, one erf and one exp. The bound is a compiled loop that does just
+that, for the same number of tokens on the same threads.
 """
 
 import math
@@ -40,21 +40,21 @@ def main() -> None:
     with ThreadPoolExecutor(numba.get_num_threads()) as threads:
         start = time.perf_counter()
         list(threads.map(lambda rng: bound(rng, *settings, experiment.n_steps, tokens), rngs))
-        least = time.perf_counter() - start
+        bound_seconds = time.perf_counter() - start
     start = time.perf_counter()
     run_experiment(experiment)
-    whole = time.perf_counter() - start
+    sgd_seconds = time.perf_counter() - start
     n = experiment.runs * experiment.n_steps * tokens
     last = lam_at(experiment.n_steps, *settings)
     print(
         f"sgd-schedule, {experiment.runs} runs, {n:.1e} tokens, lam {experiment.lam} to {last:.2f}"
     )
     for name, seconds in {
-        "bound: two normals, one erf, one exp": least,
-        "reduced SGD": whole,
+        "bound: two normals, one erf, one exp": bound_seconds,
+        "reduced SGD": sgd_seconds,
     }.items():
         print(f"{name:36} {seconds:.1f} s ({seconds / n * 1e9:.0f} ns per token)")
-    print(f"ratio: {whole / least:.2f}")
+    print(f"ratio: {sgd_seconds / bound_seconds:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Claim: a sweep adds less than 5% to cells of 0.1 s, and a million cells are no burden to it.
+"""Claim: a sweep adds less than 5% to cells of 0.1 s, and handles a million cells.
 
-1. Cells that are busy for 0.1 s, on this process, two processes and a Dask cluster of two worker
-   processes over TCP: all that is not computing (sending, writing, waiting at the end), as a share
-   of the computing, within one run. Starting the workers is reported apart.
-2. A million cells that do nothing: time and memory of the book-keeping; what a batch costs the
-   process that keeps the rows, which bounds the number of workers.
-3. The default grid of `scripts/run_slr.py sweep`: cost of a cell, and what a million would take.
+1. Cells that are busy for 0.1 s, in this process, in two processes and on a Dask cluster of two
+   worker processes over TCP. Overhead is all time that is not computing (sending, writing, waiting
+   at the end), relative to the computing. Starting the workers is reported separately.
+2. A million cells that do nothing: time and memory of the book-keeping. Also the time that a batch
+   costs the process that writes the rows, which bounds the number of workers.
+3. The default grid of `scripts/run_slr.py sweep`: cost per cell, and projections to a million.
 """
 
 import resource
@@ -39,17 +39,17 @@ def nothing(settings: Mapping[str, Any]) -> dict[str, Any]:
 def timed(compute: Any, grid: Grid, **engine: Any) -> tuple[Swept, float]:
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        found = sweep(compute, grid, Path(folder) / "sweep", **engine)
-        return found, time.perf_counter() - start
+        swept = sweep(compute, grid, Path(folder) / "sweep", **engine)
+        return swept, time.perf_counter() - start
 
 
 def overhead(name: str, workers: int, **engine: Any) -> None:
     first = Grid({"x": tuple(range(workers)), "seconds": (0.0,)})
     _, start_up = timed(busy, first, **engine)
-    found, wall = timed(busy, Grid({"x": tuple(range(CELLS)), "seconds": (SECONDS,)}), **engine)
-    lost = workers * wall - found.seconds
+    swept, wall = timed(busy, Grid({"x": tuple(range(CELLS)), "seconds": (SECONDS,)}), **engine)
+    lost = workers * wall - swept.seconds
     print(
-        f"{name:28} {100 * lost / found.seconds:4.1f}% ({1e3 * lost / CELLS:.2f} ms per cell); "
+        f"{name:28} {100 * lost / swept.seconds:4.1f}% ({1e3 * lost / CELLS:.2f} ms per cell); "
         f"start-up {start_up:.1f} s"
     )
 
@@ -79,17 +79,18 @@ def main() -> None:
             columns = {name: [value] * 50 for name, value in row.items()}
             cells = list(range(first, first + 50))
             rows.add({CELL: cells} | many.columns(cells) | columns)
-        each = (time.perf_counter() - start) / 1000
-    print(f"keeping the rows of a batch: {1e3 * each:.1f} ms, so {1 / each:.0f} batches per second")
+        seconds = (time.perf_counter() - start) / 1000
+    rate = f"{1e3 * seconds:.1f} ms, so {1 / seconds:.0f} batches per second"
+    print(f"writing the rows of a batch: {rate}")
 
     grid, cores = cell_grid(DEFAULT), joblib.cpu_count()
     timed(train_cell, cell_grid({"n_steps": 1, "seed": list(range(cores))}))  # compile, or load
-    found, wall = timed(train_cell, grid)
-    cost = cores * wall / found.computed
+    swept, wall = timed(train_cell, grid)
+    cost = cores * wall / swept.computed
     print(
-        f"\ndefault grid: {found.computed} cells in {wall:.1f} s on {cores} cores: "
-        f"{1e3 * cost:.1f} ms of a core for a cell, "
-        f"{1e3 * found.seconds / found.computed:.1f} ms of it computing"
+        f"\ndefault grid: {swept.computed} cells in {wall:.1f} s on {cores} cores: "
+        f"{1e3 * cost:.1f} ms of one core per cell, "
+        f"{1e3 * swept.seconds / swept.computed:.1f} ms of it computing"
     )
     for machine, n in (("this machine", cores), ("16 cores", 16), ("1 000 cores", 1000)):
         print(f"10^6 such cells on {machine:13} {1e6 * cost / n / 3600:6.2f} hours (projected)")

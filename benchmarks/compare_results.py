@@ -1,8 +1,8 @@
-"""Claim: two folders of results hold the same numbers, to the last bit; or where they differ.
+"""Claim: two folders of results hold the same numbers, to the last bit.
 
 python benchmarks/compare_results.py BEFORE AFTER prints one line per table, weight file and list of
-claims: equal, changed (in which columns, and by how much at most) or there in one folder only.
-Columns that say how long something took are left out.
+claims: equal, changed (which columns, and by how much at most) or in one folder only. Columns with
+times are left out.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-MEASURED = {"seconds"}  # columns of tables that say how long something took
+MEASURED = {"seconds"}  # columns with times
 KINDS = ("*.parquet", "model.safetensors", "claims.json")
 
 
@@ -28,16 +28,15 @@ def main(before: Path, after: Path) -> None:
 
 
 def compare(before: Path, after: Path) -> dict[str, str]:
-    """By file: "equal", or in what way it is not."""
+    """The verdict on each file: "equal", or how the files differ."""
     names = sorted({*tables_of(before), *tables_of(after)})
     return {path.as_posix(): _compare(before / path, after / path) for path in names}
 
 
-def differences(one: Path, other: Path) -> list[str]:
-    """The files that are not the same, to the last bit, with what differs."""
-    return [
-        f"{path}: {verdict}" for path, verdict in compare(one, other).items() if verdict != "equal"
-    ]
+def differences(before: Path, after: Path) -> list[str]:
+    """The files that are not the same to the last bit, and how they differ."""
+    verdicts = compare(before, after).items()
+    return [f"{path}: {verdict}" for path, verdict in verdicts if verdict != "equal"]
 
 
 def tables_of(results: Path) -> Iterator[Path]:
@@ -54,31 +53,34 @@ def _compare(before: Path, after: Path) -> str:
         return _compare_claims(*(json.loads(path.read_text()) for path in (before, after)))
     if before.suffix != ".parquet":
         return "equal" if before.read_bytes() == after.read_bytes() else "changed: other weights"
-    one, other = (pd.read_parquet(path) for path in (before, after))
-    changes = [f"without {name}" for name in one if name not in other]
-    changes += [f"with {name}" for name in other if name not in one]
-    if len(one) != len(other):
-        return "changed: " + ", ".join([*changes, f"{len(one)} rows -> {len(other)}"])
-    shared = [name for name in one if name in other and name not in MEASURED]
+    old, new = (pd.read_parquet(path) for path in (before, after))
+    changes = [f"without {name}" for name in old if name not in new]
+    changes += [f"with {name}" for name in new if name not in old]
+    if len(old) != len(new):
+        return "changed: " + ", ".join([*changes, f"{len(old)} rows -> {len(new)}"])
+    shared = [name for name in old if name in new and name not in MEASURED]
     changes += [
-        f"{name} by {_distance(one[name], other[name])}"
+        f"{name} by {_distance(old[name], new[name])}"
         for name in shared
-        if not one[name].equals(other[name])
+        if not old[name].equals(new[name])
     ]
     return "changed: " + ", ".join(changes) if changes else "equal"
 
 
-def _distance(one: Any, other: Any) -> str:
-    if not (pd.api.types.is_numeric_dtype(one) and pd.api.types.is_numeric_dtype(other)):
-        return f"{(one != other).sum()} entries"
-    return f"at most {np.nanmax(np.abs(one.to_numpy(float) - other.to_numpy(float))):.2g}"
+def _distance(old: Any, new: Any) -> str:
+    if not (pd.api.types.is_numeric_dtype(old) and pd.api.types.is_numeric_dtype(new)):
+        return f"{(old != new).sum()} entries"
+    return f"at most {np.nanmax(np.abs(old.to_numpy(float) - new.to_numpy(float))):.2g}"
 
 
 def _compare_claims(before: Any, after: Any) -> str:
-    """Claims by what they say: a field may have another name."""
-    said = [{(c["claim"], c["measured"], c["passed"]) for c in each} for each in (before, after)]
-    other = sorted(claim for claim, *_ in said[0] ^ said[1])
-    return "equal" if not other else f"changed: {'; '.join(dict.fromkeys(other))}"
+    """The verdict on two lists of claims, by their text, number and outcome."""
+    old, new = (
+        {(claim["claim"], claim["measured"], claim["passed"]) for claim in claims}
+        for claims in (before, after)
+    )
+    changed = sorted(text for text, *_ in old ^ new)
+    return "equal" if not changed else f"changed: {'; '.join(dict.fromkeys(changed))}"
 
 
 if __name__ == "__main__":

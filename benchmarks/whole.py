@@ -1,13 +1,13 @@
-"""The whole as a stranger meets it: a fresh clone, `make reproduce`, `make test`, README's table.
+"""The whole project in a fresh clone: `make reproduce`, `make test`, and the commands of README.
 
-1. `make setup`, then `make reproduce` (time, peak memory of all its processes together), and again.
-2. The same, killed with SIGKILL in each stage, a third of the way through, and started again:
+1. `make setup`, then `make reproduce` (time, peak memory of all its processes together), twice.
+2. `make reproduce`, killed with SIGKILL a third of the way through each stage and started again:
    are the final numbers those of the undisturbed run?
 3. `make test`.
-4. The commands of README's table, as they stand there, but for those that are a stage of 1.
+4. The commands of README's table, except those that are a stage of 1.
 
-Takes about an hour; `python benchmarks/whole.py reproduce killed` does some parts only.
-Figures are printed, and kept in docs/times.json, which README and docs/results.md are held against.
+It takes about an hour; `python benchmarks/whole.py reproduce killed` runs only these parts. Figures
+are printed and written to docs/times.json; tests compare README and docs/results.md with this file.
 """
 
 import json
@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from compare_results import differences, tables_of
 from studies.pages.environment import machine
 from studies.pages.results import TIMED
 
-STAGES = {  # commands that are a stage of `make reproduce`, with what they need: not timed again
+STAGES = {  # commands that `make reproduce` runs as part of a stage: not timed again
     "python scripts/figure1.py": "figure1",
     "python scripts/bridge.py": "bridge",
     "python scripts/run_slr.py portrait": "slr",
@@ -51,17 +52,17 @@ def main(parts: Sequence[str]) -> None:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         if "setup" not in parts:
             (clone / ".venv").symlink_to(ROOT / ".venv")
-            (ROOT / ".venv" / ".ready").touch()  # younger than the clone, or make sets it up again
+            (ROOT / ".venv" / ".ready").touch()  # newer than the clone, or make sets it up again
         for part in parts:
-            found = {part: globals()[f"measure_{part}"](clone)}
-            print(json.dumps(found, indent=1), flush=True)
-            keep(found)
+            times = {part: globals()[f"measure_{part}"](clone)}
+            print(json.dumps(times, indent=1), flush=True)
+            keep(times)
 
 
-def keep(found: dict[str, Any]) -> None:
-    known = json.loads(TIMES.read_text()) if TIMES.is_file() else {}
-    known |= {"machine": machine()} | found
-    TIMES.write_text(json.dumps(known, indent=1) + "\n")
+def keep(new: dict[str, Any]) -> None:
+    times = json.loads(TIMES.read_text()) if TIMES.is_file() else {}
+    times |= {"machine": machine()} | new
+    TIMES.write_text(json.dumps(times, indent=1) + "\n")
 
 
 def measure_setup(clone: Path) -> dict[str, Any]:
@@ -100,35 +101,36 @@ def measure_test(clone: Path) -> dict[str, Any]:
 
 
 def measure_commands(clone: Path) -> dict[str, Any]:
-    """README's commands in the order of its table, without results from before."""
+    """The commands of README's table, in its order, without earlier results."""
     if (clone / "results").exists():
         (clone / "results").rename(clone / "results-before")
-    found = {}
+    seconds = {}
     rows = readme_rows((clone / "README.md").read_text())
-    for command in [one for commands, _ in rows if commands[0] not in STAGES for one in commands]:
+    timed = [commands for commands, _ in rows if commands[0] not in STAGES]
+    for command in chain.from_iterable(timed):
         words = shlex.split(command)
         words[0] = str(clone / ".venv" / "bin" / "python")
-        found[command] = watch(words, clone).seconds
-        print(f"{found[command]:5.0f} s  {command}", flush=True)
-    return found
+        seconds[command] = watch(words, clone).seconds
+        print(f"{seconds[command]:5.0f} s  {command}", flush=True)
+    return seconds
 
 
 @dataclass
 class Run:
     seconds: int = 0
-    peak_gib: float = 0.0  # of all processes together, what they share counted once
+    peak_gib: float = 0.0  # of all processes together; shared memory counts once
     stages: dict[str, int] = field(default_factory=dict)  # seconds of each stage that ended
     lines: list[str] = field(default_factory=list)
 
 
 def begin(command: Sequence[str], cwd: Path) -> subprocess.Popen[str]:
-    # A borrowed .venv would import the packages of the tree that it was made for.
+    # A linked .venv would import the packages of the tree that it was made for.
     environment = os.environ | {"PYTHONPATH": str(cwd)} if (cwd / "probing").is_dir() else None
     return subprocess.Popen(command, cwd=cwd, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def watch(command: Sequence[str], cwd: Path) -> Run:
-    """Run to the end; output is shown as it comes, and a failure ends the measurement."""
+    """Run a command and show its output; a failure ends the measurement."""
     run, start = Run(), time.perf_counter()
     with begin(command, cwd) as process:
         threading.Thread(target=_watch_memory, args=(process.pid, run), daemon=True).start()
@@ -151,9 +153,9 @@ def _watch_memory(pid: int, run: Run) -> None:
         first = psutil.Process(pid)
         while first.is_running():
             total = 0
-            for one in [first, *first.children(recursive=True)]:
+            for process in [first, *first.children(recursive=True)]:
                 try:
-                    total += one.memory_full_info().pss
+                    total += process.memory_full_info().pss
                 except (psutil.Error, OSError):
                     continue  # it has just ended
             run.peak_gib = max(run.peak_gib, round(total / 2**30, 2))
@@ -165,10 +167,10 @@ def _watch_memory(pid: int, run: Run) -> None:
 def kill_in_each_stage(
     command: Sequence[str], cwd: Path, seconds: dict[str, int]
 ) -> dict[str, float]:
-    """SIGKILL a third of the way through each stage, one after the other, then run to the end.
+    """Kill a third of the way through each stage, one after the other, then run to the end.
 
-    Only the program itself is killed, as by the kernel when memory is short: what it began must
-    end by itself. Gives how long after its beginning each stage was killed.
+    Only the program itself is killed, as the kernel does when memory is short: its child processes
+    must end by themselves. Returns the seconds after which each stage was killed.
     """
     kills = {}
     for stage, took in seconds.items():
@@ -180,7 +182,7 @@ def kill_in_each_stage(
             else:
                 raise SystemExit(f"it ended before {stage} began")
             kills[stage] = took / 3
-            threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe waits
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe blocks
             time.sleep(kills[stage])
             if process.poll() is not None:
                 raise SystemExit(f"{stage} ended before it was killed")
@@ -203,15 +205,15 @@ def readme_rows(readme: str) -> Iterator[tuple[list[str], str]]:
 
 
 def rounded(seconds: float) -> str:
-    """As README says it."""
+    """A time as README writes it."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def readme_time(commands: list[str], times: dict[str, Any]) -> str:
-    """What README should say of a row."""
+    """The time that README should give for the commands of a row."""
     if stage := STAGES.get(commands[0]):
-        taken = rounded(times["reproduce"]["stages"][stage])
-        return f"{taken}, all of `{stage}` in `make reproduce`"
+        time_of_stage = rounded(times["reproduce"]["stages"][stage])
+        return f"{time_of_stage}, all of `{stage}` in `make reproduce`"
     (command,) = commands
     return rounded(times["commands"][command])
 

@@ -1,4 +1,4 @@
-"""The sentences: templated datasets with the ground truth of which word decides the label.
+"""Templated sentences with the ground truth: which word decides the label.
 
 >>> from data_gen import build_dataset
 >>> dataset = build_dataset("sentiment")

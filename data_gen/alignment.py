@@ -1,6 +1,6 @@
-"""Where a word went: from character spans to token positions in a padded batch.
+"""Which tokens spell a word: from character spans to token positions in a padded batch.
 
-Works with any fast tokenizer, and proves its answer: the tokens found must spell the word.
+Any fast tokenizer will do, and the answer is checked: the tokens must spell the word.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class AlignmentError(ValueError):
 
 @dataclass(frozen=True)
 class Alignment:
-    encoding: BatchEncoding  # the padded batch, ready for a model (as tensors if asked for)
-    positions: list[tuple[int, ...]]  # per sentence: the tokens of its span, first to last
-    characters: IntArray  # (tokens of all sentences, 2): the span of each token
+    encoding: BatchEncoding  # the padded batch, ready for a model
+    positions: list[tuple[int, ...]]  # per text: the tokens of its span, first to last
+    characters: IntArray  # (tokens of all texts, 2): the characters of each token
 
 
 def align_spans(
@@ -37,16 +37,16 @@ def align_spans(
     spans: Sequence[Sequence[int]],
     **tokenizer_options: Any,
 ) -> Alignment:
-    """Tokenize a batch and find, in each text, the tokens of ``text[start:end]``.
+    """Tokenise a batch and find, in each text, the tokens of ``text[start:end]``.
 
-    ``tokenizer_options`` go to the tokenizer (``return_tensors="pt"``, ``padding_side="left"``,
-    ...); padding is on unless they say otherwise.
+    ``spans`` has one (start, end) per text. ``tokenizer_options`` go to the tokenizer
+    (``return_tensors="pt"``, ``padding_side="left"``, ...); padding is on by default.
 
     >>> align_spans(tokenizer, ["my dog is nice"], [(10, 14)]).positions
     [(4,)]
     """
     if not getattr(tokenizer, "is_fast", False):
-        slow = f"{type(tokenizer).__name__} is a slow tokenizer and keeps no offsets"
+        slow = f"{type(tokenizer).__name__} is a slow tokenizer, which has no offsets"
         raise AlignmentError(f"{slow}; use a fast one")
     if len(texts) != len(spans):
         raise AlignmentError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
@@ -56,7 +56,7 @@ def align_spans(
     encoding = tokenizer(list(texts), **options)
     if "text_pair" in options or len(encoding.encodings) != len(texts):
         raise AlignmentError(
-            "text pairs and overflowing tokens have no place here: one text, one row"
+            "text pairs and overflowing tokens are not supported: one text, one row"
         )
     # Encodings hold plain ids and offsets, whatever return_tensors says.
     offsets = [plain.offsets for plain in encoding.encodings]
@@ -99,12 +99,12 @@ def _word_at(span: Sequence[int], text: str) -> str:
 def _check_spelling(
     tokenizer: PreTrainedTokenizerBase, word: str, pieces: Sequence[tuple[int, str]], text: str
 ) -> None:
-    """Do the tokens, each with its id and its characters, spell the word?"""
+    """Check that the tokens, each with its id and its characters, spell the word."""
     if not pieces:
         raise AlignmentError(f"no token holds {word!r} of {text!r}; was the text truncated?")
     spelled = ""
-    # An unknown word decodes to [UNK]: its letters are known by its offsets alone. Known tokens
-    # are decoded together, because one letter may be spread over several bytes and so tokens.
+    # An unknown word decodes to [UNK], so its letters come from its offsets. Known tokens are
+    # decoded together, because the bytes of one letter may be spread over several tokens.
     for unknown, run in groupby(pieces, key=lambda piece: piece[0] == tokenizer.unk_token_id):
         ids, letters = zip(*run, strict=True)
         if unknown:

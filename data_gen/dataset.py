@@ -1,4 +1,4 @@
-"""The sentences as Hugging Face datasets: built whole, or streamed in constant memory."""
+"""The sentences as Hugging Face datasets, built at once or streamed in constant memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from data_gen.patterns import Sentence
 from data_gen.spec import Spec, read_spec
 from data_gen.splits import Split
 
-if TYPE_CHECKING:  # importing datasets takes two seconds: left to the functions that need it
+if TYPE_CHECKING:  # importing datasets takes two seconds: only functions that need it do
     from datasets import DatasetDict, Features, IterableDataset
 
 MAX_ROWS = 2_000_000  # 2.7 kB per row while building: about 5 GB
 
 
 class DatasetError(ValueError):
-    """A request that a sound spec cannot answer; one line that says what to do instead."""
+    """A request that the data cannot meet; the message is one line that says what to do."""
 
 
 def build_dataset(
@@ -25,8 +25,9 @@ def build_dataset(
 ) -> DatasetDict:
     """All sentences of a spec, one ``datasets.Dataset`` per split, in the order of the grammar.
 
-    ``spec`` is a built-in name, the path of a TOML file, or a Spec. With ``extended`` the
-    one-factor splits come too. Columns: text, label, words, roles, location, span, pattern.
+    ``spec`` is a built-in name, the path of a TOML file, or a Spec. ``extended`` adds the
+    one-factor splits. More than ``max_rows`` sentences are refused. The columns are text, label,
+    words, roles, location, span and pattern.
 
     >>> build_dataset("sentiment")["train"][0]["text"]
     >>> build_dataset("my-spec.toml", extended=True)
@@ -54,8 +55,8 @@ def stream_dataset(
 ) -> IterableDataset:
     """The sentences of one split as a ``datasets.IterableDataset`` of any length.
 
-    Without a seed in the order of the grammar; with one in a shuffled order, every sentence
-    exactly once. ``n_shards`` is the number of workers that can share the stream.
+    Every sentence comes exactly once, in the order of the grammar or, with a seed, shuffled.
+    ``n_shards`` is the number of workers that can share the stream.
 
     >>> for row in stream_dataset("sentiment", "test", seed=0):
     ...     print(row["text"])
@@ -103,7 +104,7 @@ def features(labels: Sequence[str]) -> Features:
 
 
 def chosen_splits(spec: Spec, *, extended: bool, max_rows: int = MAX_ROWS) -> list[Split]:
-    """The splits to build, after checking that they can be."""
+    """The splits to build, or a DatasetError if they cannot be built."""
     if extended and not any(split.extended for split in spec.splits.values()):
         raise DatasetError(f"{spec.name} has no extended splits; leave the option out")
     splits = [split for split in spec.splits.values() if extended or not split.extended]

@@ -1,4 +1,4 @@
-"""What was built, in numbers: the manifest of a dataset and the card that presents it."""
+"""The manifest of a dataset, which says in numbers what was built, and its dataset card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def json_lines(split: Dataset) -> Iterable[str]:
-    """The rows as JSON lines, always written the same way: what the sha256 is taken of."""
+    """The rows as JSON lines, always written the same way: the sha256 is computed from them."""
     for batch in split.iter(batch_size=1000):
         for row in zip(*batch.values(), strict=True):
             yield json.dumps(dict(zip(batch, row, strict=True)), ensure_ascii=False) + "\n"
@@ -39,7 +39,7 @@ def describe_split(split: Dataset) -> dict[str, Any]:
 def build_manifest(
     spec: Spec, dataset: DatasetDict, unknown_shares: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Everything needed to see what a dataset holds, and to check that two are the same."""
+    """What a dataset holds, in numbers that show whether two datasets are the same."""
     splits = {}
     for name, split in dataset.items():
         isolates = {"isolates": spec.splits[name].isolates, "unknown_share": unknown_shares[name]}
@@ -50,9 +50,9 @@ def build_manifest(
 def dataset_card(
     spec: Spec, manifest: Mapping[str, Any], data_files: Mapping[str, str] | None
 ) -> str:
-    """A README.md that the Hugging Face tools read: which file is which split, which column what.
+    """A README.md that tells Hugging Face tools the file of each split and the columns' types.
 
-    ``data_files`` maps splits to paths; None for a folder written by ``save_to_disk``.
+    ``data_files`` maps splits to paths; it is None for a folder written by ``save_to_disk``.
     """
     files = ""
     if data_files:
@@ -111,8 +111,8 @@ pretty_name: {name}
 {description}
 {source}
 Every sentence is one choice from each slot of a pattern. One word, the informative one, decides
-the label; distractors have a sentiment that does not matter. Made by `scripts/generate_data.py`
-of slr-probing; `spec.toml` beside this file is all it was made from.
+the label; distractors have a sentiment that does not matter. `scripts/generate_data.py` of
+slr-probing made this dataset from `spec.toml`, which lies beside this file.
 
 ```python
 dataset = datasets.{load}("path/to/this/folder")
@@ -122,10 +122,10 @@ dataset = datasets.{load}("path/to/this/folder")
 |---|---|
 | text | the sentence |
 | label | the polarity of the informative word |
-| words | the sentence at its spaces |
+| words | the sentence, split at its spaces |
 | roles | informative, distractor or neutral, per word |
 | location | index of the informative word in words |
-| span | its first and behind-last character in text |
+| span | start and end of the informative word in text, in characters |
 | pattern | the name of the structure |
 
 | split | rows | distinct | share of [UNK] | what it isolates |

@@ -1,8 +1,8 @@
-"""Sentences of one's own, from a CSV or JSONL file or from Python.
+"""Your own sentences, from a CSV or JSONL file or from Python.
 
-A file has the columns ``text``, ``label`` (two different ones) and ``word``, the informative word,
-which occurs in its text exactly once (or ``start`` and ``end``, its place in characters);
-``split`` (with a "train") and ``pattern`` are optional.
+A file has the columns ``text``, ``label`` (two values) and ``word``, the informative word, which
+must occur in the text exactly once. Instead of ``word`` there may be ``start`` and ``end``, its
+offsets in characters. ``split`` (which must name "train") and ``pattern`` are optional.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 Row = dict[str, Any]
-TEST_SHARE = 5  # a fifth of the words, or of the sentences, is for testing
+TEST_SHARE = 5  # one in five words (or sentences) is for testing
 
 
 def own_dataset(rows: list[Row], name: str = "data") -> DatasetDict:
-    """Sentences given as dictionaries, with the columns of a built dataset.
+    """Sentences given as dictionaries, as a dataset with the columns of a built one.
+
+    ``rows`` have the columns of a file (see above); ``name`` begins every error message.
 
     >>> rows = [{"text": "my dog is nice", "label": "good", "word": "nice"}, ...]
     >>> own_dataset(rows)["train"]
@@ -46,9 +48,9 @@ def own_dataset(rows: list[Row], name: str = "data") -> DatasetDict:
     splits: dict[str, list[Row]] = {"train": []}
     for split, sentence in zip(_splits(numbered, sentences, name), sentences, strict=True):
         splits.setdefault(split, []).append(sentence)
-    if len(learned := {sentence["label"] for sentence in splits["train"]}) < 2:
-        (only,) = learned
-        raise DatasetError(f"{name}: all sentences of the split 'train' are {labels[only]!r}")
+    if len(train_labels := {sentence["label"] for sentence in splits["train"]}) < 2:
+        (label,) = train_labels
+        raise DatasetError(f"{name}: all sentences of the split 'train' are {labels[label]!r}")
     schema, dataset = features(labels), DatasetDict()
     for split in ["train", *sorted(splits.keys() - {"train"})]:
         dataset[split] = Dataset.from_list(splits[split], features=schema, split=split)
@@ -64,7 +66,7 @@ def read_rows(path: Path) -> list[Row]:
     rows: list[Row] = []
     if path.suffix.lower() == ".csv":
         for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), 1):
-            if None in row:  # where DictReader puts what has no column
+            if None in row:  # the key of cells without a column
                 raise DatasetError(
                     f"{path}, sentence {number} has more cells than there are columns; "
                     'a text with commas must be in "quotes"'
@@ -126,22 +128,25 @@ def _span(row: Row, text: str, where: str) -> tuple[int, int]:
 
 
 def _splits(rows: Mapping[str, Row], sentences: list[Row], name: str) -> list[str]:
-    """The split of each sentence: as given; else a fifth of the informative words is for testing
-    or, if there are too few of them to spare any, a fifth of the sentences.
+    """The split of each sentence: that of its row, if rows name one.
+
+    Otherwise a fifth of the informative words is for testing or, if a label has too few of them, a
+    fifth of the sentences.
     """
     if any(row.get("split") for row in rows.values()):
-        given = [str(_get(row, "split", where)) for where, row in rows.items()]
-        if "train" not in given:
+        splits = [str(_get(row, "split", where)) for where, row in rows.items()]
+        if "train" not in splits:
             raise DatasetError(f"{name}: the column 'split' must name 'train' somewhere")
-        return given
+        return splits
     rng = np.random.default_rng(0)
     words = [sentence["text"][slice(*sentence["span"])].lower() for sentence in sentences]
     labels = [sentence["label"] for sentence in sentences]
-    held: set[str] = set()
+    held_out: set[str] = set()
     for label in (0, 1):
-        own = sorted({word for word, its in zip(words, labels, strict=True) if its == label})
-        if len(own) < TEST_SHARE:
+        carriers = sorted({word for word, y in zip(words, labels, strict=True) if y == label})
+        if len(carriers) < TEST_SHARE:
             drawn = rng.permutation(len(rows)) < len(rows) / TEST_SHARE
             return ["test" if is_drawn else "train" for is_drawn in drawn]
-        held |= {str(word) for word in rng.permutation(own)[: len(own) // TEST_SHARE]}
-    return ["test" if word in held else "train" for word in words]
+        n_held_out = len(carriers) // TEST_SHARE
+        held_out |= {str(word) for word in rng.permutation(carriers)[:n_held_out]}
+    return ["test" if word in held_out else "train" for word in words]

@@ -1,4 +1,4 @@
-"""Sentences, and patterns: sequences of slots that are at once a list of sentences and its index.
+"""Sentences, and patterns: sequences of slots, each of which is an indexed list of sentences.
 
 Sentence i is found by writing i in mixed radix, one digit per slot, the last slot varying
 fastest. Nothing is enumerated, so a pattern of 10^12 sentences costs no more than one of ten.
@@ -18,7 +18,7 @@ MAX_FRAGMENTS = 1024
 INFORMATIVE, DISTRACTOR, NEUTRAL = ROLES = ("informative", "distractor", "neutral")
 
 
-# A named tuple and not a frozen dataclass: making that would take half of a sentence's 4 us.
+# A named tuple, because making a frozen dataclass would take half of the 4 us per sentence.
 class Sentence(NamedTuple):
     """A sentence and what the grammar knows about it.
 
@@ -49,23 +49,23 @@ class Element:
 
 
 class Fragment(NamedTuple):
-    """A run of consecutive elements with their choices made."""
+    """Consecutive elements of a pattern, with one choice made for each."""
 
     text: str  # every word followed by a space
     words: tuple[str, ...]
     roles: tuple[str, ...]
-    label: int | None  # None without the informative word, and then the next two mean nothing
+    label: int | None  # None without the informative word: location and start then mean nothing
     location: int
     start: int
 
 
 class Sentences(Sequence[Sentence]):
-    """Sentences that are made when asked for, at the same cost for any index and any size."""
+    """A sequence that makes its sentences on demand, at the same cost for any index and length."""
 
     @property
     @abstractmethod
     def n_sentences(self) -> int:
-        """How many there are, as a Python integer of any size (``len`` stops at 2^63)."""
+        """The number of sentences, a Python integer of any size (``len`` stops at 2^63)."""
 
     @abstractmethod
     def sentence(self, index: int) -> Sentence:
@@ -108,7 +108,7 @@ class Pattern(Sentences):
         return next(element for element in self.elements if element.role == INFORMATIVE)
 
     def label_counts(self, n_labels: int) -> list[int]:
-        """Number of sentences of each label, counted without making one."""
+        """Number of sentences of each label, counted without making any."""
         labels = self.informative.labels or ()
         return [self.n_sentences // len(labels) * labels.count(label) for label in range(n_labels)]
 
@@ -116,9 +116,9 @@ class Pattern(Sentences):
         text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
         for table, radix in self._tables:
             digit, index = divmod(index, radix)
-            more_text, more_words, more_roles, its_label, its_location, its_start = table[digit]
-            if its_label is not None:
-                label, location, start = its_label, len(words) + its_location, len(text) + its_start
+            more_text, more_words, more_roles, new_label, offset, start_offset = table[digit]
+            if new_label is not None:
+                label, location, start = new_label, len(words) + offset, len(text) + start_offset
             text += more_text
             words += more_words
             roles += more_roles
@@ -127,7 +127,7 @@ class Pattern(Sentences):
 
     @cached_property
     def _tables(self) -> list[tuple[list[Fragment], int]]:
-        """Fragment tables, most significant digit first, each with the size of all after it."""
+        """Fragment tables, most significant digit first, each with the product of later sizes."""
         groups: list[list[Element]] = []
         size = 0
         for element in self.elements:

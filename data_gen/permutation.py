@@ -21,7 +21,7 @@ def shuffled(positions: range, n: int, seed: int) -> Iterator[int]:
     """The entries at ``positions`` of a pseudo-random permutation of ``range(n)``, n <= 2^62."""
     for first in range(0, len(positions), BLOCK):
         block = positions[first : first + BLOCK]
-        # A range is not handed to numpy whole: from 2^31 on it would pass through float64.
+        # Not np.array(block): from 2^31 on numpy converts a range through float64.
         values = np.arange(len(block), dtype=np.uint64) * np.uint64(block.step)
         yield from permute(values + np.uint64(block.start), n, seed).tolist()
 

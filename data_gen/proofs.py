@@ -1,8 +1,8 @@
-"""Do two patterns share a sentence? Decided on the patterns, without making their sentences.
+"""Whether two patterns share a sentence, decided on the patterns without making sentences.
 
 A pattern is a small automaton that reads words, and two patterns share a sentence iff their
 product automaton reaches its end. Its states are pairs of places, so the answer for two patterns
-of 10^12 sentences is immediate, and comes with a sentence as its witness.
+of 10^12 sentences is immediate, and comes with a shared sentence as witness.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from itertools import product
 
 from data_gen.patterns import Pattern
 
-# Where a reader of a pattern stands: the next element, and what is left of the choice it is in.
+# The position of a reader in a pattern: the next element, and the rest of the current choice.
 Place = tuple[int, tuple[str, ...]]
 START: Place = (0, ())
 
@@ -65,7 +65,7 @@ def _next_places(pattern: Pattern, place: Place) -> dict[str, set[Place]]:
         for choice in choices:
             if choice:
                 places[choice[0]].add((i + 1, choice[1:]))
-        if () not in choices:  # no way past this element without a word
+        if () not in choices:  # this element cannot be empty
             break
     return places
 

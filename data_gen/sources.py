@@ -1,4 +1,4 @@
-"""Where sentences come from: a spec, a file of one's own, or a folder of generate_data.py."""
+"""The sources of sentences: a spec, your own file, or a folder that generate_data.py wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_data(data: str | Path) -> DatasetDict:
-    """The dataset of a built-in name, a TOML spec, a CSV or JSONL file, or a folder of ours.
+    """The dataset of a built-in name, a TOML spec, a CSV or JSONL file, or a generated folder.
 
     >>> read_data("sentiment")["train"]
     >>> read_data("my-sentences.csv")["test"]
@@ -40,15 +40,15 @@ def _read_folder(path: Path) -> DatasetDict:
     kinds = {file.suffix for file in files}
     if not files or kinds - {".parquet", ".jsonl"} or len(kinds) > 1:
         raise DatasetError(
-            f"{path} holds no data that scripts/generate_data.py wrote (parquet or jsonl); give a "
-            "CSV or JSONL file, a TOML spec or a built-in name instead"
+            f"{path} is not a folder that scripts/generate_data.py wrote (as parquet or jsonl); "
+            "give a CSV or JSONL file, a TOML spec or a built-in name instead"
         )
-    named = {file.name.split("-00000")[0]: str(file) for file in files}
-    loaded = load_dataset("json" if kinds == {".jsonl"} else "parquet", data_files=named)
+    paths = {file.name.split("-00000")[0]: str(file) for file in files}
+    loaded = load_dataset("json" if kinds == {".jsonl"} else "parquet", data_files=paths)
     assert isinstance(loaded, DatasetDict)
     for split, part in loaded.items():
-        if lacking := [column for column in Sentence._fields if column not in part.column_names]:
-            raise DatasetError(f"{path}, split {split}: the column {lacking[0]!r} is missing")
+        if missing := [column for column in Sentence._fields if column not in part.column_names]:
+            raise DatasetError(f"{path}, split {split}: the column {missing[0]!r} is missing")
     if "train" not in loaded:
         raise DatasetError(f"{path} has no split 'train'")
     return loaded

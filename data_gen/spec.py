@@ -1,6 +1,6 @@
-"""A dataset as data: reads a TOML spec and refuses what could not be a sound dataset.
+"""Specs: TOML files that describe datasets, refused if the dataset would not be sound.
 
-Every refusal is a SpecError of one line: the file, the key, what is wrong and what to do.
+A refusal is a SpecError with one line: the file, the key, what is wrong and what to do.
 docs/dataset.md explains the format with a worked example.
 """
 
@@ -30,7 +30,7 @@ class Spec:
     language: str
     lexicon: Lexicon
     splits: dict[str, Split]
-    text: str = ""  # the file as read: kept with whatever is generated from it
+    text: str = ""  # the file's text, stored with the generated data
 
     @property
     def sha256(self) -> str:
@@ -75,7 +75,9 @@ def read_spec(spec: str | Path | Spec) -> Spec:
 
 
 def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> Spec:
-    """Check a spec given as the dictionary that its TOML file stands for.
+    """The spec of a dictionary with the content of a TOML file, after checking it.
+
+    Error messages name ``file``; ``text`` is the file's text.
 
     >>> parse_spec(tomllib.loads(read_spec("sentiment").text), file="mine").lexicon.labels
     """
@@ -103,12 +105,12 @@ def _check_balance(reader: SpecReader, splits: dict[str, Split], labels: tuple[s
             words = ", ".join(dict.fromkeys(choice[0] for choice in chain(*choices)))
             raise reader.fail(
                 f"splits.{split.name}",
-                f"is not balanced: {counted}; as many informative words per label, please: {words}",
+                f"is not balanced: {counted}; give each label equally many of the words {words}",
             )
 
 
 def _check_repeats(reader: SpecReader, splits: dict[str, Split]) -> None:
-    """No sentence twice: not within a pattern, not in two patterns, not in two splits."""
+    """Fail if a sentence arises twice: in one pattern, in two patterns or in two splits."""
     for split in splits.values():
         patterns = () if split.allow_repeats else split.patterns
         key = f"splits.{split.name}.patterns"

@@ -1,4 +1,4 @@
-"""From the tables of a TOML file to slots, patterns and splits, or to one line on what is wrong."""
+"""The reader of specs: TOML tables become slots, patterns and splits, or one line of error."""
 
 import re
 from collections import Counter
@@ -10,13 +10,13 @@ from typing import Any
 from data_gen.patterns import INFORMATIVE, NEUTRAL, ROLES, Element, Pattern
 from data_gen.splits import Split
 
-RESERVED = ("all", "tokenizer")  # "all" splits in load_dataset; a folder of generate_data.py
+RESERVED = ("all", "tokenizer")  # all splits, for load_dataset; a folder of generate_data.py
 MAX_SENTENCES = 2**62  # what a 64-bit index and the shuffled order of permutation.py can address
 Templates = Mapping[str, tuple[str, ...]]
 
 
 class SpecError(ValueError):
-    """A spec that cannot be used. Its message is one line, made for the person who wrote it."""
+    """A spec that cannot be used; the message is one line for the author of the spec."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Lexicon:
 
 
 class SpecReader:
-    """Turns the tables of a TOML file into values, or fails naming file and key."""
+    """Turns the tables of a TOML file into values, or names the file and the key that are wrong."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -51,7 +51,7 @@ class SpecReader:
     # ---- shapes
 
     def keys(self, key: str, table: Any, *, required: str, optional: str) -> None:
-        """The table has all required keys and no unknown one."""
+        """Check that the table has all required keys and no unknown one."""
         self.table(key, table)
         for name in required.split():
             if name not in table:
@@ -59,12 +59,12 @@ class SpecReader:
         for name in table:
             self.known(key, "key", name, (required + " " + optional).split())
 
-    def known(self, key: str, what: str, name: Any, names: Iterable[str]) -> None:
-        """The name is among those there are."""
+    def known(self, key: str, kind: str, name: Any, names: Iterable[str]) -> None:
+        """Check that the name is one of the names, and suggest one if it is not."""
         if name not in (known := list(names)):
             close = get_close_matches(str(name), known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            raise self.fail(key, f"unknown {what} {name!r}; {hint}")
+            raise self.fail(key, f"unknown {kind} {name!r}; {hint}")
 
     def table(self, key: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -93,7 +93,7 @@ class SpecReader:
                 rule = "must have single ordinary spaces between words and none at its ends"
                 raise self.fail(key, f"{word!r} {rule}")
             if unique and n > 1:
-                raise self.fail(key, f"{word!r} stands there twice")
+                raise self.fail(key, f"{word!r} is listed twice")
         return tuple(value)
 
     # ---- the parts of a spec
@@ -133,8 +133,8 @@ class SpecReader:
                 if len(word.split()) != 1:
                     raise self.fail(where, f"an informative entry is one word, not {word!r}")
                 if word not in label_of:
-                    what = f"the informative word {word!r} has no polarity; add it to [polarity]"
-                    raise self.fail(where, what)
+                    problem = f"the informative word {word!r} has no polarity; add it to [polarity]"
+                    raise self.fail(where, problem)
         return Slot(role, words)
 
     def template(self, name: str, template: Any, lexicon: Lexicon) -> tuple[str, ...]:
@@ -150,8 +150,8 @@ class SpecReader:
                 alone = "a slot stands alone; put punctuation into the slot's words"
                 raise self.fail(key, f"{word!r}: {alone}")
         if len(informative) != 1:
-            has = " and ".join(informative) or "none"
-            raise self.fail(key, f"needs exactly one informative slot, has {has}: {checked!r}")
+            slots = " and ".join(informative) or "none"
+            raise self.fail(key, f"needs exactly one informative slot, has {slots}: {checked!r}")
         return words
 
     def splits(self, table: Any, templates: Templates, lexicon: Lexicon) -> dict[str, Split]:
@@ -165,8 +165,7 @@ class SpecReader:
         if not re.fullmatch(r"\w+", name):
             raise self.fail(key, "a split's name is made of letters, digits and _")
         if name in RESERVED:
-            other = "means something else to Hugging Face or to us; rename it"
-            raise self.fail(key, f"{name!r} {other}")
+            raise self.fail(key, f"{name!r} is reserved, here or by load_dataset; rename it")
         self.keys(key, table, required="patterns words", optional="isolates extended allow_repeats")
         words = table["words"] if isinstance(table["words"], dict) else {"default": table["words"]}
         for slot, vocabulary in words.items():
@@ -191,7 +190,7 @@ class SpecReader:
         return split
 
     def element(self, key: str, word: str, words: dict[str, str], lexicon: Lexicon) -> Element:
-        """The place of a pattern for a word of its template: that word, or the slot it names."""
+        """The element of a pattern for a word of its template: that word, or the slot it names."""
         name = slot_name(word)
         if name is None:
             return Element(choices=((word,),))

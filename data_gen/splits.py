@@ -16,9 +16,9 @@ class Split(Sentences):
 
     name: str
     patterns: tuple[Pattern, ...]
-    isolates: str = ""  # what a score on this split says, for people and for the dataset card
+    isolates: str = ""  # what a score on this split measures; on the dataset card
     extended: bool = False  # built only when asked for
-    allow_repeats: bool = False  # the same sentence twice is known and wanted (as-released data)
+    allow_repeats: bool = False  # a sentence may occur twice (as-released data)
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -41,7 +41,7 @@ class Split(Sentences):
         return chain.from_iterable(self.patterns)
 
     def iter_shard(self, shard: int, n_shards: int, seed: int | None = None) -> Iterator[Sentence]:
-        """Sentences shard, shard + n_shards, ... of the split, in a shuffled order if seeded.
+        """Sentences shard, shard + n_shards, ... of the split, shuffled if there is a seed.
 
         The shards of one seed share no sentence and together hold all of them. Memory is
         constant: the order is computed, not stored.

@@ -1,4 +1,4 @@
-"""A word-level tokenizer that knows the words of the training split and no others."""
+"""A word-level tokenizer that knows only the words of the training split."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
     # In order of first appearance: the same texts give the same numbers, on any machine.
     words = dict.fromkeys(word for text in texts for word in text.split())
-    if taken := [token for token in SPECIAL_TOKENS.values() if token in words]:
-        raise ValueError(f"the texts hold {taken[0]}, which is a special token; use another word")
+    if clashes := [token for token in SPECIAL_TOKENS.values() if token in words]:
+        raise ValueError(f"the texts hold {clashes[0]}, which is a special token; use another word")
     vocabulary = {word: i for i, word in enumerate([*SPECIAL_TOKENS.values(), *words])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=SPECIAL_TOKENS["unk_token"]))
     tokenizer.pre_tokenizer = WhitespaceSplit()
@@ -44,7 +44,7 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def unknown_shares(tokenizer: PreTrainedTokenizerFast, dataset: DatasetDict) -> dict[str, float]:
-    """The share of [UNK] among the tokens of each split, special tokens apart.
+    """The share of [UNK] among the tokens of each split, not counting special tokens.
 
     Anything but 0 on the training split means that the tokenizer was not built from it.
 

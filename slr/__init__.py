@@ -8,7 +8,7 @@
 >>> trajectory.outcomes()[["aligned", "swapped"]].sum().tolist()
 [30, 0]
 
-The examples of the functions and classes below go on from here.
+The examples of the functions and classes below use these names.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "SingleLocationRegressor":  # brings scikit-learn: only for those who ask for it
+    if name == "SingleLocationRegressor":  # imports scikit-learn, so only on demand
         from slr.estimator import SingleLocationRegressor
 
         return SingleLocationRegressor

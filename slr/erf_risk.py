@@ -1,13 +1,13 @@
 """Excess risk of the erf-attention predictor, in closed form, with its five partial derivatives.
 
-The risk sees (k, v) only through five inner products.
+The risk depends on (k, v) only through five inner products.
 notation: kappa=<k,k*>  nu=<v,v*>  theta=<v,k*>  eta=<k,v*>  rho=<k,v>
           h = sqrt(d/2), g = gamma; T_l = erf(lam X_l.k) X_l.v is the contribution of token l
 
 Stein's lemma turns E[phi(u) w^i y^j], with Gaussian u = X.k, w = X.v, y = X.v*, into E[phi],
-E[phi'], E[phi''] times covariances. So of the gate phi = erf(lam .) only its mean and mean square
-under u ~ N(h kappa, g^2) are needed, with derivatives in h kappa. The functions are plain numpy,
-and numba compiles the same source for slr/dynamics/reduced.py.
+E[phi'], E[phi''] times covariances. So the risk needs only the mean and the mean square of the gate
+phi = erf(lam .) under u ~ N(h kappa, g^2), and their derivatives in h kappa. The functions are
+plain numpy, and numba compiles the same source for slr/dynamics/reduced.py.
 """
 
 import math
@@ -86,7 +86,7 @@ def informative_token_moments(
 
 @register_jitable
 def noise_gate(lam: Any) -> Any:
-    """E[phi'] and E[(phi^2)''] of the gate at a token ~ N(0, I): there E[phi] = 0."""
+    """E[phi'] and E[(phi^2)''] of the gate at a token ~ N(0, I), where E[phi] = 0."""
     lam2 = lam * lam
     first = 2 * lam / np.sqrt(math.pi * (1 + 2 * lam2))
     second = 8 / math.pi * lam2 / ((1 + 2 * lam2) * np.sqrt(1 + 4 * lam2))
@@ -100,7 +100,7 @@ def noise_token_moments(overlaps: Overlaps, lam: Any) -> TokenMoments:
 
 
 def excess_risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:
-    """E[(Y - T(X))^2] - noise_std^2, for overlaps (and lam) of any common shape.
+    """Excess risk E[(Y - T(X))^2] - noise_std^2, of the shape of the overlaps (and lam).
 
     >>> f"{excess_risk(task, ALIGNED, lam=0.1):.4f}"
     '0.1135'
@@ -121,7 +121,7 @@ def excess_risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:
 
 
 def risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:
-    """E[(Y - T(X))^2].
+    """Risk E[(Y - T(X))^2], of the shape of the overlaps (and lam).
 
     >>> f"{risk(Task(d=400, L=10, gamma=0.7, noise_std=1.0), ALIGNED, lam=0.1):.4f}"
     '1.1135'
@@ -130,7 +130,7 @@ def risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:
 
 
 def risk_gradient(task: Task, overlaps: Overlaps, lam: Any) -> Overlaps:
-    """The partial derivatives of excess_risk in kappa, nu, theta, eta and rho.
+    """Partial derivatives of excess_risk in kappa, nu, theta, eta and rho, each of its shape.
 
     >>> f"{risk_gradient(task, ALIGNED, lam=0.1).nu:.4f}"
     '-0.9344'
@@ -141,7 +141,7 @@ def risk_gradient(task: Task, overlaps: Overlaps, lam: Any) -> Overlaps:
 
 @register_jitable
 def partial_derivatives(overlaps: Overlaps, h: Any, gamma: Any, n: Any, lam: Any) -> Overlaps:
-    """The derivative of each line of excess_risk, n = L - 1."""
+    """Partial derivatives of excess_risk, line by line; h = sqrt(d/2), n = L - 1."""
     kappa, nu, theta, eta, rho = overlaps
     gate = gate_moments(h * kappa, gamma, lam)
     first, second = noise_gate(lam)

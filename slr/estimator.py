@@ -1,4 +1,4 @@
-"""The predictor as a scikit-learn estimator, to be fitted to token states of any kind."""
+"""The predictor as a scikit-learn estimator for token states of any kind."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from slr.task import FloatArray
 
 
 class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """T(X) = sum_l gate(lam (X_l.k - threshold)) X_l.v, with k (and v) found by least squares.
+    """T(X) = sum_l gate(lam (X_l.k - threshold)) X_l.v, with k and v found by least squares.
 
     Parameters
     ----------
     gate : "erf" (two-sided, the paper's), "one-sided" ((1 + erf)/2) or "softmax".
-    lam : sharpness of the gate, fixed; k is a unit vector.
-    threshold : where the gate opens (a softmax does not see it); only its start with
-    fit_threshold : find the threshold too.
-    unit_v : keep v on the unit sphere, as in the paper; False lets its length adapt to y.
-    n_starts : the problem is not convex: the best of one start from moments of the data and random
-        ones, whose seed is ``random_state``.
-    max_iter, tol : of L-BFGS.
-    step_size : of partial_fit, which makes one projected gradient step on the batch it is given.
+    lam : sharpness of the gate, which is not fitted.
+    threshold : score at which the gate opens (without effect on a softmax).
+    fit_threshold : fit the threshold, too, starting from ``threshold``.
+    unit_v : keep v on the unit sphere, as in the paper; False fits the length of v, too.
+    n_starts : number of starts, as the problem is not convex: one from moments of the data, the
+        others at random; the best fit is kept.
+    max_iter : largest number of L-BFGS iterations per start.
+    tol : tolerance of L-BFGS on the gradient, and a thousandth of it on the loss (relative).
+    step_size : size of the projected gradient step that partial_fit makes.
+    random_state : seed of the random starts.
 
     Attributes
     ----------
-    k_, v_ : the directions, shape (d,);  threshold_ : float
-    loss_ : mean squared error on the training data;  n_iter_ : iterations of the best start
+    k_ : unit vector of shape (d,): where to look
+    v_ : vector of shape (d,): what to read
+    threshold_ : the threshold, fitted or given
+    loss_ : mean squared error on the training data
+    n_iter_ : iterations of the best start, or calls of partial_fit
 
     >>> X, y, _ = sample_batch(task, sample_truth(task, rng), 100, rng)
     >>> SingleLocationRegressor(gate="softmax", n_starts=1).fit(X, y).predict(X).shape
@@ -81,7 +86,7 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """One projected gradient step on a batch; the first call starts from random directions."""
+        """Make one projected gradient step on a batch; the first call starts at random."""
         self._check_parameters()
         X, y = _check_data(X, y)
         if not hasattr(self, "k_"):
@@ -99,11 +104,11 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """One number per sequence, shape (n,)."""
+        """Predictions of shape (n,) for X of shape (n, L, d)."""
         return np.sum(self.attention(X) * (np.asarray(X, dtype=float) @ self.v_), axis=-1)
 
     def attention(self, X: Any) -> FloatArray:
-        """The weight of each token, shape (n, L)."""
+        """The weight of each token, shape (n, L), for X of shape (n, L, d)."""
         check_is_fitted(self, "k_")
         X = _check_states(X)
         return attention(X, self.k_, self.lam, gate=self.gate, threshold=self.threshold_)
@@ -145,7 +150,7 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return np.concatenate([k, v, [self.threshold]])
 
     def _moment_start(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """On the paper's task E[y sum_l X_l] ~ v*, and then E[y (X_l.v) X_l] ~ k*."""
+        """A start from moments: on the paper's task E[y sum_l X_l] ~ v*, E[y (X_l.v*) X_l] ~ k*."""
         centred = X - X.mean(axis=(0, 1))
         label = y - y.mean()
         v = _unit(label @ centred.sum(axis=1))
@@ -159,7 +164,7 @@ def _unit(x: FloatArray) -> FloatArray:
 
 
 def _through_unit(gradient: FloatArray, raw: FloatArray) -> FloatArray:
-    """The gradient in raw of a function of raw/|raw| whose gradient there is given."""
+    """The gradient in ``raw`` of a function of x = raw/|raw|, from its gradient in x."""
     norm = np.linalg.norm(raw) or 1.0
     unit = _unit(raw)
     return np.asarray((gradient - (gradient @ unit) * unit) / norm)

@@ -1,4 +1,4 @@
-"""The style of all figures, and those that several studies draw: arrays in, Figure out."""
+"""The style of all figures, and the figures that several studies share: arrays in, Figure out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slr.dynamics.trajectory import Trajectory
 from slr.task import FloatArray, Task
 from slr.yardsticks import oracle_excess_risk, zero_excess_risk
 
-# Okabe and Ito: told apart with any kind of colour vision.
+# Okabe and Ito's palette, which colour-blind readers can tell apart, too.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, BLACK = COLOURS = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
 )  # fmt: skip
@@ -35,7 +35,7 @@ KIND_MARKERS = {"minimum": ("o", GREEN), "saddle": ("s", ORANGE), "maximum": ("X
 
 @contextmanager
 def journal_style() -> Iterator[None]:
-    """Sizes and fonts for a page, whatever the reader's own settings are."""
+    """Sizes and fonts for a page, whatever the user's settings of matplotlib are."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rc("font", size=9)
@@ -67,8 +67,8 @@ def task_in_words(task: Task) -> str:
 def plot_experiment(name: str, trajectory: Trajectory, *, bands: bool = True) -> Figure:
     """Risk, alignment, paths of two runs in the (kappa, nu) square, and distance to M, by step.
 
-    Lines are medians and bands 95% percentile intervals; without ``bands`` every run is a line
-    of its own. Runs that diverged are drawn apart, thin and grey.
+    Lines are medians and bands 95% percentile intervals; without ``bands`` every run is one line.
+    Runs that diverged are thin grey lines.
     """
     with journal_style():
         figure, (risk, alignment, square, distance) = panels(2, 2, (7.0, 5.2))
@@ -165,10 +165,10 @@ def plot_portrait(
             first.set_label(f"{trajectory.runs} PGD runs")
             ax.plot(paths[0][0], paths[1][0], ".", color=BLUE, ms=4)
         for kind, (marker, colour) in KIND_MARKERS.items():
-            found = [(point.kappa, point.nu) for point in points if point.kind == kind]
-            if found:
+            places = [(point.kappa, point.nu) for point in points if point.kind == kind]
+            if places:
                 ax.plot(
-                    *zip(*found, strict=True), marker, color=colour, ms=9, mec="black", mew=0.7,
+                    *zip(*places, strict=True), marker, color=colour, ms=9, mec="black", mew=0.7,
                     ls="", label=kind, clip_on=False, zorder=5,
                 )  # fmt: skip
         ax.set(xlabel=r"$\kappa = k^\top k^\star$", ylabel=r"$\nu = v^\top v^\star$")

@@ -1,4 +1,4 @@
-"""The five inner products through which everything here sees (k, v), and where runs start.
+"""The five overlaps, on which the risk of (k, v) depends, and random starts of runs.
 
 notation: kappa=<k,k*>  nu=<v,v*>  theta=<v,k*>  eta=<k,v*>  rho=<k,v>
 The invariant manifold M is theta = eta = rho = 0.
@@ -32,7 +32,7 @@ class Overlaps(NamedTuple):
 
     @classmethod
     def of(cls, k: FloatArray, v: FloatArray, truth: Truth) -> Overlaps:
-        """Overlaps of vectors k and v, or of stacks of vectors along the last axis."""
+        """Overlaps of shape (...) of vectors k and v of shape (..., d)."""
         return cls(
             kappa=k @ truth.k_star,
             nu=v @ truth.v_star,
@@ -42,7 +42,7 @@ class Overlaps(NamedTuple):
         )
 
     def at(self, index: Any) -> Overlaps:
-        """The same selection from each of the five arrays (``overlaps[0]`` would be kappa)."""
+        """Index each of the five arrays (``overlaps[0]`` would be kappa)."""
         return Overlaps(*(np.asarray(values)[index] for values in self))
 
 
@@ -61,9 +61,9 @@ def distance_to_manifold(overlaps: Overlaps) -> Any:
 def gram_matrix(overlaps: Overlaps) -> FloatArray:
     """The inner products of (k*, v*, k, v), shape (..., 4, 4)."""
     kappa, nu, theta, eta, rho = np.broadcast_arrays(*map(np.asarray, overlaps))
-    one, zero = np.ones(kappa.shape), np.zeros(kappa.shape)
-    upper = [[one, zero, kappa, theta], [zero, one, eta, nu]]
-    lower = [[kappa, eta, one, rho], [theta, nu, rho, one]]
+    ones, zeros = np.ones(kappa.shape), np.zeros(kappa.shape)
+    upper = [[ones, zeros, kappa, theta], [zeros, ones, eta, nu]]
+    lower = [[kappa, eta, ones, rho], [theta, nu, rho, ones]]
     return np.moveaxis(np.array(upper + lower), (0, 1), (-2, -1))
 
 
@@ -87,7 +87,7 @@ Rngs = np.random.Generator | Sequence[np.random.Generator]
 
 
 def rng_per_run(rng: Rngs, runs: int) -> list[np.random.Generator]:
-    """One generator per run: as given, or spawned, so that run 7 alone equals run 7 of thirty."""
+    """One generator per run (a single one spawns them), so run 7 alone equals run 7 of thirty."""
     rngs = rng.spawn(runs) if isinstance(rng, np.random.Generator) else list(rng)
     if len(rngs) != runs:
         raise ValueError(f"{len(rngs)} random generators for {runs} runs; give one, or one per run")
@@ -95,7 +95,7 @@ def rng_per_run(rng: Rngs, runs: int) -> list[np.random.Generator]:
 
 
 def start_on_sphere(task: Task, runs: int, rng: Rngs) -> Overlaps:
-    """Overlaps of independent uniform unit vectors k and v, without making vectors of size d.
+    """Overlaps of independent uniform unit vectors k and v, shape (runs,), without vectors in R^d.
 
     >>> start_on_sphere(Task(d=10**12, L=10, gamma=0.7), runs=3, rng=rng).kappa.shape
     (3,)
@@ -106,7 +106,7 @@ def start_on_sphere(task: Task, runs: int, rng: Rngs) -> Overlaps:
 def start_on_manifold(task: Task, runs: int, rng: Rngs) -> Overlaps:
     """Overlaps of k uniform on the unit sphere orthogonal to v*, v on that orthogonal to k* and k.
 
-    So theta = eta = rho = 0. In R^2 that leaves k = +-k* and v = +-v* only.
+    So theta = eta = rho = 0. In R^2 only k = +-k* and v = +-v* are left.
 
     >>> start_on_manifold(task, runs=2, rng=rng).theta
     array([0., 0.])
@@ -134,7 +134,7 @@ def _manifold_start(d: int, rng: np.random.Generator) -> Overlaps:
 
 
 def _coordinates(d: int, n: int, rng: np.random.Generator) -> tuple[float, ...]:
-    """The first n coordinates of a uniform point of the sphere of R^d, and the rest's norm."""
+    """First n coordinates of a uniform point on the sphere of R^d, and the norm of the others."""
     normals = rng.standard_normal(min(n, d))
     rest = rng.chisquare(d - n) if d > n else 0.0
     norm = np.sqrt(normals @ normals + rest)

@@ -1,4 +1,4 @@
-"""The predictor: one attention layer of one head, with directions k (where to look) and v.
+"""The predictor: one attention head with directions k (where to look) and v (what to read).
 
 notation: T(X) = sum_l gate(lam (X_l.k - threshold)) X_l.v
 Gates: "erf" (two-sided, the paper's), "one-sided" (1 + erf)/2, and "softmax" over the tokens; for
@@ -21,7 +21,7 @@ GATES: tuple[Gate, ...] = ("erf", "one-sided", "softmax")  # those that the esti
 def attention(
     X: FloatArray, k: FloatArray, lam: float, *, gate: Gate = "erf", threshold: float = 0.0
 ) -> FloatArray:
-    """The weight of each token, shape (n, L) for X of shape (n, L, d).
+    """The weight of each token, shape (n, L), for X of shape (n, L, d) and k of shape (d,).
 
     >>> attention(np.eye(3)[None], np.eye(3)[0], lam=9.0)
     array([[1., 0., 0.]])
@@ -38,7 +38,7 @@ def predict(
     gate: Gate = "erf",
     threshold: float = 0.0,
 ) -> FloatArray:
-    """One number per sequence, shape (n,) for X of shape (n, L, d).
+    """Predictions T(X) of shape (n,), for X of shape (n, L, d), k and v of shape (d,).
 
     >>> predict(np.eye(3)[None], np.eye(3)[0], np.ones(3), lam=9.0)
     array([1.])
@@ -50,7 +50,7 @@ def predict(
 def empirical_risk(
     X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float, **options: Any
 ) -> float:
-    """Mean squared error of the predictor on a sample; options as for predict.
+    """Mean squared error of ``predict`` for targets y of shape (n,); options are those of predict.
 
     >>> empirical_risk(np.eye(3)[None], np.array([3.0]), np.eye(3)[0], np.ones(3), lam=9.0)
     4.0
@@ -59,7 +59,7 @@ def empirical_risk(
 
 
 def activate(scores: FloatArray, gate: Gate) -> FloatArray:
-    """Weights of scaled scores, over the tokens of the last axis."""
+    """Attention weights of scaled scores, whose last axis is the tokens."""
     if gate == "softmax":
         return np.asarray(softmax(scores, axis=-1))
     if gate == "uniform":

@@ -38,8 +38,9 @@ def erf_prime(x: Any) -> Any:
 def erf_variance(a: Any, scale: Any) -> Any:
     """Var[erf(t + scale Z)] for t = a sqrt(1 + 2 scale^2), that is zeta - erf(a)^2.
 
-    zeta = 1 - 8 T(a sqrt 2, 1/sqrt(q)), q = 1 + 4 scale^2, by Owen's T; erf(a)^2 has T at 1. Their
-    difference is T's integral from 1/sqrt(q) to 1: positive terms, exact where 1 - 8 T cancels.
+    zeta = 1 - 8 T(a sqrt 2, 1/sqrt(q)), q = 1 + 4 scale^2, with Owen's T; erf(a)^2 has 1 for the
+    second argument. Their difference is an integral from 1/sqrt(q) to 1 of positive terms, which
+    is accurate where 1 - 8 T cancels.
     """
     root_q = np.sqrt(1 + 4 * scale * scale)
     half = 2 * scale * scale / (root_q * (root_q + 1))  # half the interval's length

@@ -1,4 +1,4 @@
-"""The task: one token of a sequence matters, its place is latent.
+"""The task: one token of a sequence decides the label, and its location is latent.
 
 notation: X_J0 ~ N(sqrt(d/2) k*, gamma^2 I), the other L - 1 tokens ~ N(0, I),
           Y = X_J0 . v* + noise_std N(0, 1), with k*, v* orthonormal
@@ -22,7 +22,7 @@ def check_whole(least: int, **values: Any) -> None:
 
 
 def check_size(**values: Any) -> None:
-    """Raise ValueError for the first number, or array of them, that is negative or not finite."""
+    """Raise ValueError for the first number or array that is negative or not finite."""
     for name, value in values.items():
         if not (np.isfinite(value).all() and np.greater_equal(value, 0).all()):
             raise ValueError(f"{name} must be at least 0 and finite, not {value}")
@@ -42,12 +42,12 @@ class Task:
     noise_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_whole(2, d=self.d)  # k* and v* differ
+        check_whole(2, d=self.d)  # k* and v* are orthogonal
         check_whole(1, L=self.L)
         if not 0 < self.gamma < math.inf:
             raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
         check_size(noise_std=self.noise_std)
-        object.__setattr__(self, "d", int(self.d))  # 1e6 is welcome, but numpy wants 1000000
+        object.__setattr__(self, "d", int(self.d))  # numpy does not take 1e6 for a size
         object.__setattr__(self, "L", int(self.L))
 
     @property
@@ -76,7 +76,7 @@ class Truth:
 
 
 def sample_truth(task: Task, rng: np.random.Generator) -> Truth:
-    """Two orthonormal directions, uniformly at random.
+    """Two orthonormal directions of R^d, uniformly at random.
 
     >>> sample_truth(task, rng).k_star.shape
     (400,)
@@ -92,7 +92,7 @@ class Batch(NamedTuple):
 
 
 def sample_batch(task: Task, truth: Truth, n: int, rng: np.random.Generator) -> Batch:
-    """n sequences with their labels and the location of their informative token.
+    """n sequences X, their labels y and the locations of their informative tokens.
 
     >>> X, y, location = sample_batch(task, sample_truth(task, rng), 5, rng)
     >>> X.shape, y.shape

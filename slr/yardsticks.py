@@ -1,10 +1,10 @@
-"""What any predictor is measured against: Bayes, oracle, best linear, zero.
+"""Yardsticks for any predictor: the excess risks of Bayes, oracle, best linear and zero.
 
-All are excess risks, that is without noise_std^2.
+An excess risk is a risk without noise_std^2.
 notation: E[Y|X] = sum_l p_l X_l.v*,  p = softmax_l( h X_l.k*/g^2 - |X_l|^2 (1/g^2 - 1)/2 )
 If R tokens are informative and Y is the mean of their values, E[Y|X] = (1/R) sum_l p_l X_l.v* with
 p_l = P(l informative | X), where a set of R tokens has a posterior probability in proportion to
-exp(sum of its logits). (For Y their sum all risks are R^2 times as large, once |v| is free.)
+exp(sum of its logits). (If Y is the sum, all risks are R^2 times as large, provided |v| is free.)
 """
 
 import math
@@ -42,7 +42,7 @@ class Estimate:
 
 
 def chunk_sizes(task: Task, n_samples: int, n_informative: int = 1) -> list[int]:
-    """n_samples sequences in chunks that fit into memory."""
+    """Sizes of chunks that fit into memory and make up n_samples sequences."""
     if n_samples < 2:
         raise ValueError(f"n_samples must be at least 2, not {n_samples}")
     if not 1 <= n_informative <= task.L:
@@ -54,10 +54,10 @@ def chunk_sizes(task: Task, n_samples: int, n_informative: int = 1) -> list[int]
 def bayes_excess_risk(
     task: Task, n_samples: int, rng: np.random.Generator, n_informative: int = 1
 ) -> Estimate:
-    """Excess risk of E[Y|X], by simulation of what it depends on: X.k*, X.v* and |X|^2 of tokens.
+    """Excess risk of E[Y|X], by simulation of X.k*, X.v* and |X|^2 for every token.
 
-    |X|^2 needs one chi-square per token, so the cost does not depend on d. With several informative
-    tokens Y is the mean of their values.
+    |X|^2 needs one chi-square per token, so the cost does not depend on d. If several tokens are
+    informative, Y is the mean of their values.
 
     >>> bayes_excess_risk(task, 1000, rng).value < oracle_excess_risk(task, best_oracle_lam(task))
     np.True_
@@ -72,7 +72,7 @@ def bayes_excess_risk(
 
 
 class Tokens(NamedTuple):
-    """What Bayes sees of sequences, each of shape (n, L)."""
+    """All that E[Y|X] depends on, each of shape (n, L)."""
 
     along_k: FloatArray  # X.k*
     along_v: FloatArray  # X.v*
@@ -80,7 +80,7 @@ class Tokens(NamedTuple):
 
 
 def sample_tokens(task: Task, n: int, rng: np.random.Generator, n_informative: int = 1) -> Tokens:
-    """n sequences with their informative tokens first: one chi-square stands for d - 2 numbers."""
+    """Tokens of n sequences, informative ones first; one chi-square replaces d - 2 coordinates."""
     along_k = rng.standard_normal((n, task.L))
     along_v = rng.standard_normal((n, task.L))
     rest = rng.chisquare(task.d - 2, (n, task.L)) if task.d > 2 else np.zeros((n, task.L))
@@ -92,7 +92,7 @@ def sample_tokens(task: Task, n: int, rng: np.random.Generator, n_informative: i
 
 
 def bayes_logits(task: Task, along_k: FloatArray, squared_norm: FloatArray) -> FloatArray:
-    """log of the density of an informative token over that of another, up to a constant."""
+    """Log density ratio of an informative token to another, up to a constant, shape (n, L)."""
     precision = 1 / task.gamma**2
     return precision * task.signal * along_k - (precision - 1) / 2 * squared_norm
 
@@ -108,7 +108,7 @@ def bayes_weights(
 
 
 def inclusion_probabilities(logits: FloatArray, n_informative: int) -> FloatArray:
-    """P(l in S) for a random set S of that size with P(S) ~ exp(sum of logits in S); (n, L).
+    """P(l in S), shape (n, L), for a random set S of that size with P(S) ~ exp(sum of its logits).
 
     Sums over sets are elementary symmetric polynomials of exp(logits): one pass over the tokens
     from the left and one from the right.
@@ -133,7 +133,7 @@ def _log_symmetric(logits: FloatArray, degree: int) -> FloatArray:
 
 
 def oracle_excess_risk(task: Task, lam: Any) -> Any:
-    """Excess risk of the erf predictor at k = k*, v = v*.
+    """Excess risk of the erf predictor at k = k*, v = v*, of the shape of lam.
 
     >>> f"{oracle_excess_risk(task, lam=0.1):.4f}"
     '0.1135'
@@ -156,7 +156,7 @@ def best_oracle_lam(task: Task) -> float:
 
 
 def refined(function: Callable[[float], float], best: float, width: float) -> float:
-    """Where a function is smallest near the best point of a grid of that width."""
+    """The minimiser of a function near the best point of a grid with spacing ``width``."""
     bounds = (best - width, best + width)
     return float(minimize_scalar(function, bounds=bounds, method="bounded").x)
 
@@ -172,7 +172,7 @@ def linear_excess_risk(task: Task) -> float:
 
 
 def zero_excess_risk(task: Task) -> float:
-    """Excess risk of the predictor that says 0.
+    """Excess risk of the predictor that is always 0.
 
     >>> f"{zero_excess_risk(task):.4f}"
     '0.4900'

@@ -19,6 +19,6 @@ BEYOND_THE_PAPER = (
     portrait, yardsticks, scaling, success, layer, activations, conditional_mean, locations,
     noise_length, sweep,
 )  # fmt: skip
-PRACTICE = tuple(each.STUDY for each in (dataset, figure1, probes, bridge, controls))
-THEORY = (*paper.STUDIES, *(each.STUDY for each in BEYOND_THE_PAPER))
+PRACTICE = tuple(module.STUDY for module in (dataset, figure1, probes, bridge, controls))
+THEORY = (*paper.STUDIES, *(module.STUDY for module in BEYOND_THE_PAPER))
 STUDIES = (*PRACTICE, *THEORY)

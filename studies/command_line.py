@@ -20,7 +20,7 @@ import tyro
 Options = TypeVar("Options")
 
 HELP = ("-h", "--help")
-COMMANDS = {  # name: its module, and the script that is the same
+COMMANDS = {  # name: its module and its script
     "generate-data": ("studies.practice.dataset", "generate_data.py"),
     "train": ("studies.practice.transformer", "train_transformer.py"),
     "probe": ("studies.practice.probes", "probe.py"),
@@ -38,7 +38,7 @@ COMMANDS = {  # name: its module, and the script that is the same
 
 @dataclass(frozen=True)
 class Command:
-    """What can be run: options, what takes them, and what they are about."""
+    """A command: its options, the function that takes them, and its help text."""
 
     options: type[Any]
     main: Callable[[Any], object]
@@ -53,16 +53,16 @@ def main() -> None:
 
 
 def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> None:
-    """Parse the command line into options and hand them to the command.
+    """Parse the command line into options and pass them to the command.
 
     Bad input is a ValueError (with a message of one line) or an OSError: it ends the program
-    with that line and exit code 2. Anything else is a bug, and shows its traceback; with
-    SLR_TRACEBACK=1 in the environment everything does.
+    with that line and exit code 2. Any other exception is a bug and shows its traceback; with
+    SLR_TRACEBACK=1 in the environment every exception does.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     prog = prog or Path(sys.argv[0]).name
     command = find(name)
-    if isinstance(command, dict):  # of several studies: the first word says which
+    if isinstance(command, dict):  # several studies: the first word names one
         if not arguments or (arguments[0] not in HELP and arguments[0].startswith("-")):
             arguments = ["all", *arguments]
         word, *arguments = arguments
@@ -80,7 +80,7 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
 
 
 def find(name: str) -> Any:
-    """The command of a name: a Command, or a dictionary of them by study."""
+    """The Command of this name, or a dictionary of Commands by study."""
     module = importlib.import_module(COMMANDS[name][0])
     if hasattr(module, "COMMANDS"):
         return module.COMMANDS
@@ -98,7 +98,7 @@ def study_command(study: Any) -> Command:
 def is_one_of(
     names: Iterable[str], word: str, prog: str, kind: str, find: Callable[[str], Any]
 ) -> bool:
-    """Is a word the name of a command (or study)? For -h the help with all of them is printed."""
+    """Whether the word is one of the names; for -h a help text with all names is printed."""
     names = list(names)
     if word in names:
         return True
@@ -128,7 +128,7 @@ def parse(options: type[Options], about: str, arguments: Sequence[str], prog: st
 
 
 def _one_line(box: str) -> str:
-    """The message in tyro's box, whose first line is a title and whose end is advice."""
+    """The message in tyro's box, without the title above it and the advice below it."""
     lines = [line.strip("│ ").strip() for line in box.splitlines()[1:]]
     advice = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
     return " ".join(lines[:advice])

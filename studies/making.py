@@ -1,7 +1,7 @@
-"""Making a study: run it, write its folder whole, say where it is. Or find that it is there.
+"""Making the result of a study: run the study, write its folder and print what it says.
 
-One rule for all commands: a result of the same settings stays as it is; one of other settings is
-replaced only with --overwrite.
+One rule holds for all commands: a result that was made with the same settings stays as it is, and
+one that was made with other settings is replaced only with --overwrite.
 """
 
 import functools
@@ -19,12 +19,12 @@ from studies.workers import in_parallel
 
 
 def is_made(study: Study, options: Options) -> bool:
-    """Is the result there, whole and current?"""
+    """Whether the result is complete and current."""
     return is_current(study.output_of(options), settings_of(study, options))
 
 
 def make(study: Study, options: Options) -> Path:
-    """The result of a study, as a person asks for it: nothing is replaced without --overwrite."""
+    """Make a result for a user: an existing one is replaced only with --overwrite."""
     folder = study.output_of(options)
     if not options.overwrite:
         if is_made(study, options):
@@ -61,7 +61,7 @@ def write(result: Result, folder: Path) -> None:
 
 
 def ensure(study: Study, options: Options) -> Path:
-    """The result of a study, as another study needs it: a result of older code is made again."""
+    """Make a result for another study: a result of older code is made again."""
     if not is_made(study, options):
         check_settings(study, options)
         options = replace(options, overwrite=True)
@@ -69,10 +69,10 @@ def ensure(study: Study, options: Options) -> Path:
 
 
 def ensure_all(needs: Iterable[Need]) -> None:
-    """Each result as ``ensure`` makes it; those of one study as many at a time as there are cores."""
+    """Call ``ensure`` for all studies with their options; those of one study one per core."""
     for study, group in groupby(needs, key=lambda need: need[0]):
         options = [each for _, each in group]
-        if len(options) == 1:  # which may have workers of its own
+        if len(options) == 1:  # the study may have workers of its own
             ensure(study, options[0])
         else:
             in_parallel(functools.partial(ensure, study), options, study.name)
@@ -86,16 +86,16 @@ def check_settings(study: Study, options: Options) -> None:
     try:
         earlier = read_json(folder / SETTINGS)
     except ValueError:
-        earlier = None
-    if other := differences(earlier, settings_of(study, options)):
+        earlier = {}
+    if changes := differences(earlier, settings_of(study, options)):
         raise FileExistsError(
-            f"{folder} was made with other settings ({', '.join(other)}); "
+            f"{folder} was made with other settings ({', '.join(changes)}); "
             "choose another folder or add --overwrite"
         )
 
 
 def with_needs(needs: Iterable[Need]) -> Iterator[Need]:
-    """Studies with their options, each after those that it needs."""
+    """All studies with their options, each after the studies that it needs."""
     for study, options in needs:
         yield from with_needs(study.needs(options))
         yield study, options

@@ -1,7 +1,7 @@
-"""Make every result of this project, one stage after the other, and say what they show.
+"""Make every result of this project, stage by stage, and print what the results show.
 
-A stage that is there whole, made by the same code with the same settings and inputs, is not made
-again; one that was interrupted is resumed. At the end stands one line per claim.
+A stage is skipped if its result is complete and was made by the same code with the same settings
+and inputs; an interrupted stage is resumed. The output ends with one line per claim.
 """
 
 import time
@@ -19,8 +19,8 @@ from studies.slr_commands import options_for
 from studies.study import Study
 from studies.workers import in_parallel
 
-LONG = ("layer", "noise-length", "scaling", "locations")  # begun first
-ALL_CORES = ("success", "sweep")  # take all cores by themselves: after the others
+LONG = ("layer", "noise-length", "scaling", "locations")  # started first
+ALL_CORES = ("success", "sweep")  # use all cores themselves, so they run after the others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +30,13 @@ class Options:
     only: tuple[str, ...] = ()
     """Make only these stages."""
     seeds: int | None = None
-    """Training seeds of the small Transformers (default: 5, with --smoke 1)."""
+    """Number of training seeds of the small Transformers; None: 5, or 1 with --smoke."""
     full: bool = False
-    """All repetitions of the slr studies, where the default has fewer (takes much longer)."""
+    """Run all repetitions of the slr studies, not only some (takes much longer)."""
     smoke: bool = False
-    """One seed and a little of everything, to see that it works; into results-smoke by default."""
+    """Run a little of everything, as a quick check; the default folder is then results-smoke."""
     overwrite: bool = False
-    """Make stages again that are already there."""
+    """Make all stages again, even current ones."""
 
 
 def make_dataset(options: Options) -> None:
@@ -56,7 +56,7 @@ def make_bridge(options: Options) -> None:
 
 
 def make_controls(options: Options) -> None:
-    """Controls of the first of the models that figure1 makes."""
+    """Make the controls of the first model of figure1."""
     (model,) = transformer.tiny_models(options.results / "models", 1).values()
     folder = str(ensure(transformer.STUDY, model))
     ensure(controls.STUDY, controls.Options(**places_of(options, "controls"), model=folder))
@@ -67,16 +67,16 @@ def places_of(options: Options, stage: str) -> dict[str, Any]:
 
 
 def make_slr(options: Options) -> None:
-    given = places_of(options, "slr") | {"full": options.full, "smoke": options.smoke}
-    waiting = []
+    values = places_of(options, "slr") | {"full": options.full, "smoke": options.smoke}
+    pairs = []
     for study in sorted(THEORY, key=lambda study: study.name not in LONG):
-        wanted = options_for(study, **given)
-        if options.overwrite or not is_made(study, wanted):
-            waiting.append((study, replace(wanted, overwrite=True)))
+        study_options = options_for(study, **values)
+        if options.overwrite or not is_made(study, study_options):
+            pairs.append((study, replace(study_options, overwrite=True)))
         else:
-            print(f"unchanged: {study.output_of(wanted)}")
-    in_parallel(_make_pair, [pair for pair in waiting if pair[0].name not in ALL_CORES], "studies")
-    for pair in waiting:
+            print(f"unchanged: {study.output_of(study_options)}")
+    in_parallel(_make_pair, [pair for pair in pairs if pair[0].name not in ALL_CORES], "studies")
+    for pair in pairs:
         if pair[0].name in ALL_CORES:
             _make_pair(pair)
 
@@ -86,13 +86,13 @@ def _make_pair(pair: tuple[Study, Any]) -> None:
 
 
 def make_report(options: Options) -> None:
-    """The last stage: of all others, and of the claims that they bear out."""
+    """Make the report of all other stages, and judge the claims."""
     if not options.results.is_dir():
         raise ValueError(f"{options.results} is not a folder; make the other stages first")
     claims = read_claims(options.results)
     keep_claims(options.results, claims)
     ensure(report.STUDY, report.Options(**places_of(options, "report"), results=options.results))
-    if not options.smoke:  # of which they would say nothing
+    if not options.smoke:  # a smoke result supports no claim
         print(as_text(claims))
 
 
@@ -120,15 +120,15 @@ def main(options: Options) -> None:
         raise ValueError("--smoke and --full exclude each other; leave one out")
     if options.seeds is None:
         options = replace(options, seeds=1 if options.smoke else 5)
-    if options.smoke and options.results == Options.results:  # must not replace the whole
+    if options.smoke and options.results == Options.results:  # must not replace full results
         options = replace(options, results=Path("results-smoke"))
     names = [name for name in STAGES if not options.only or name in options.only]
     start = time.perf_counter()
     for number, name in enumerate(names, 1):
         print(f"== {number}/{len(names)} {name}", flush=True)
-        begun = time.perf_counter()
+        stage_start = time.perf_counter()
         STAGES[name].make(options)
-        print(f"== {name} took {time.perf_counter() - begun:.0f} s", flush=True)
+        print(f"== {name} took {time.perf_counter() - stage_start:.0f} s", flush=True)
         claims = read_claims(options.results, STAGES[name].studies)
         if claims and not options.smoke:
             print(as_text(claims), flush=True)

@@ -1,4 +1,4 @@
-"""Results on disk: a folder that is there whole or not at all, and never silently replaced."""
+"""Results on disk: a folder is complete or absent, and is never replaced silently."""
 
 import contextlib
 import json
@@ -14,17 +14,17 @@ from typing import Any
 
 SETTINGS = "settings.json"  # written first: what decides the result
 FILES = "files.json"  # written last: every file of the result with its size
-MADE_BY = {"made_by": "slr-probing"}  # in every settings.json: how we know a result of ours
+MADE_BY = {"made_by": "slr-probing"}  # in every settings.json: marks a result of this project
 
 
 @contextlib.contextmanager
 def result_folder(
     path: Path, settings: dict[str, Any], *, overwrite: bool = False
 ) -> Iterator[Path]:
-    """A temporary folder next to ``path`` that becomes ``path`` when the block ends well.
+    """A temporary folder next to ``path`` that becomes ``path`` when the block ends without error.
 
     If the block fails or the program is stopped (Ctrl-C, SIGTERM, a closed terminal), nothing is
-    left behind and an earlier result stays as it was. What a SIGKILL leaves, the next run removes.
+    left behind and an earlier result stays as it was. The next run removes what a SIGKILL leaves.
     """
     path = path.resolve()
     check_output(path, overwrite=overwrite)
@@ -54,14 +54,14 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 
 def is_current(path: Path, settings: dict[str, Any]) -> bool:
-    """Does ``path`` hold a whole result that was made with these settings?"""
+    """Whether ``path`` holds a complete result that was made with these settings."""
     with contextlib.suppress(OSError, ValueError):
         return bool(is_whole(path) and read_json(path / SETTINGS) == MADE_BY | settings)
     return False
 
 
 def is_whole(path: Path) -> bool:
-    """Are all files of the result there, as long as they were when it was finished?"""
+    """Whether all files of the result exist, with the sizes they had when it was finished."""
     with contextlib.suppress(OSError, ValueError):
         return bool(read_json(path / FILES) == _sizes(path, leave_out=FILES))
     return False
@@ -108,13 +108,13 @@ def _partial_prefix(path: Path) -> str:
 
 
 def _remove_dead_partials(path: Path) -> None:
-    """What killed runs on this machine left: folders whose process is gone."""
+    """Remove the folders of killed runs on this machine, whose processes are gone."""
     prefix = _partial_prefix(path)
     for folder in path.parent.glob(prefix + "*"):
         pid = folder.name.removeprefix(prefix).split("-")[0]
         if pid.isdigit() and not _is_alive(int(pid)):
             if folder.name.endswith("-old") and not path.exists():
-                folder.rename(path)  # killed between the two renames: the earlier result
+                folder.rename(path)  # killed between the two renames: restore the earlier result
             else:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -123,14 +123,14 @@ def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError as error:
-        return not isinstance(error, ProcessLookupError)  # of another user, it is alive
+        return not isinstance(error, ProcessLookupError)  # a process of another user is alive
     return True
 
 
 @contextlib.contextmanager
 def _stops_as_interrupts() -> Iterator[None]:
     """Let SIGTERM and SIGHUP unwind the program as Ctrl-C does, so that clean-up runs."""
-    if threading.current_thread() is not threading.main_thread():  # only there signals arrive
+    if threading.current_thread() is not threading.main_thread():  # signals arrive only there
         yield
         return
     stops = (signal.SIGTERM, signal.SIGHUP)

@@ -1,9 +1,9 @@
-"""What decides a result: the code it runs, the options it was asked with, and what it was made of.
+"""What decides a result: the study's code, its options and its inputs.
 
-Every option counts but those that say where and how (`PLACES`). Of the code those modules count
-that the study's file imports, directly or through others, without comments, docstrings and layout,
-and the versions of the packages that compute. Models and data count by their content, wherever they
-stand; a model of the hub by its revision.
+Every option counts except those that say where and how (`PLACES`). The code is that of the study's
+file and of all modules that it imports, directly or through others, without comments, docstrings
+and layout; the versions of the packages that compute count as well. Models and data count by their
+content, wherever they are stored; a model on the hub counts by its revision.
 """
 
 import ast
@@ -24,7 +24,7 @@ COMPUTING = (
     "numpy scipy numba scikit-learn torch transformers tokenizers datasets accelerate "
     "concept-erasure"
 ).split()
-FRAME = {  # modules of studies/ that carry results, and change none
+FRAME = {  # modules of studies/ that handle results without changing them
     f"studies.{name}"
     for name in "study making rendering results settings workers command_line catalogue".split()
 }
@@ -32,26 +32,23 @@ PLACES = {"output", "overwrite", "jobs", "cluster", "results"}  # where and how,
 
 
 def settings_of(study: Study, options: Options) -> dict[str, Any]:
-    """Two runs with equal settings give equal results."""
-    given = {
+    """The settings of a result; runs with equal settings give equal results."""
+    values = {
         field.name: key_of(field.name, getattr(options, field.name))
         for field in fields(options)
         if field.name not in PLACES
     }
     code = code_sha256(inspect.getfile(getattr(study.run, "func", study.run)))
     inputs = study.inputs(options) or [settings_of(*need) for need in study.needs(options)]
-    return {"study": study.name, "code_sha256": code, **given} | (
-        {"inputs": inputs} if inputs else {}
-    )
+    settings = {"study": study.name, "code_sha256": code, **values}
+    return settings | ({"inputs": inputs} if inputs else {})
 
 
-def differences(earlier: Any, settings: dict[str, Any]) -> list[str]:
-    """What an earlier result was asked with that is asked otherwise now, in words.
+def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
+    """The options that differ between an earlier result and what is asked now, in words.
 
-    Neither code nor inputs count: a result of older code answers the same question.
+    Code and inputs do not count: a result of older code answers the same question.
     """
-    if not isinstance(earlier, dict):
-        return ["unknown ones"]
     asked = [name for name in settings if name not in ("code_sha256", "inputs")]
     return [
         f"{name} {_short(earlier.get(name))} instead of {_short(settings[name])}"
@@ -66,7 +63,7 @@ def _short(value: Any) -> str:
 
 
 def key_of(name: str, value: Any) -> Any:
-    """An option as JSON has it; models, data and other files by what is in them."""
+    """The value of an option for JSON; models, data and other files by their content."""
     if name == "model":
         return model_key(value)
     if name in ("data", "spec", "embeddings", "grid"):
@@ -75,7 +72,7 @@ def key_of(name: str, value: Any) -> Any:
 
 
 def data_key(data: str | Path | None) -> str | None:
-    """The user's own files by their content; built-in data by name, since they are code."""
+    """Key of data: the user's files by content, built-in data by name, since they are code."""
     if data is None:
         return None
     path = Path(data)
@@ -84,7 +81,7 @@ def data_key(data: str | Path | None) -> str | None:
 
 
 def model_key(model: str) -> str:
-    """A folder by its own name and what is in it, a name on the hub with its revision."""
+    """Key of a model: a folder by name and content, a name on the hub with its revision."""
     path = Path(model)
     if path.is_dir():
         kinds = ("config.json", "tokenizer*.json", "*.safetensors")
@@ -108,7 +105,7 @@ def _content(files: Iterable[Path]) -> str:
 
 @functools.cache  # the code of a running program does not change
 def code_sha256(module: str | Path) -> str:
-    """Hash of a module's file and of every module of ours that it reaches by imports."""
+    """Hash of a module and of all modules of this project that it imports, even indirectly."""
     digest = hashlib.sha256(",".join(map(_version, COMPUTING)).encode())
     for path in sorted(_reached(Path(module).resolve())):
         digest.update(path.relative_to(ROOT).as_posix().encode())
@@ -125,12 +122,12 @@ def _version(package: str) -> str:
 
 def _reached(start: Path) -> set[Path]:
     reached: set[Path] = set()
-    waiting = {start}
-    while waiting:
-        path = waiting.pop()
+    frontier = {start}
+    while frontier:
+        path = frontier.pop()
         reached.add(path)
         if path.suffix == ".py":
-            waiting |= set(_imported(path)) - reached
+            frontier |= set(_imported(path)) - reached
     return reached
 
 
@@ -144,7 +141,7 @@ def _imported(path: Path) -> Iterator[Path]:
 
 
 def _files(module: str, names: Iterable[str] = ()) -> Iterator[Path]:
-    """The files behind an import: of a package all, as its names may come from anywhere in it."""
+    """The files behind an import; of a package all files, as a name may come from any of them."""
     package, *rest = module.split(".")
     if package not in PACKAGES or module in FRAME:
         return

@@ -1,4 +1,4 @@
-"""A study: one question, with how it is asked, computed, drawn, judged and told, in one value.
+"""A study as one value: its options, its computation, its figures, its claims and its words.
 
 The terminal, the page of results, the report and `reproduce` all iterate over such values
 (studies/catalogue.py), so that a study is one file and nothing else knows its name.
@@ -19,30 +19,30 @@ from tqdm import tqdm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
-else:  # a type alone: what draws is imported where it draws, and --help answers at once
+else:  # a type only: matplotlib is imported where it draws, so that --help answers at once
     Figure = Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every command that writes a folder has."""
+    """Options of every command that writes a folder."""
 
     output: Path
     """Folder for the results."""
     overwrite: bool = False
-    """Replace results that are already there; without it, those made alike are kept."""
+    """Replace existing results; otherwise current ones are kept and others are an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlrOptions(Options):
-    """What every study of `run_slr.py` has."""
+    """Options of every study of `run_slr.py`."""
 
     output: Path = Path("results/slr")
     """Folder for the results; each study gets a sub-folder."""
     seed: int = 0
-    """Every result is a function of the seed and the other options."""
+    """Seed of all random numbers."""
     smoke: bool = False
-    """A quick pass with few runs and steps, to see that it works."""
+    """Make few runs and steps, as a quick check."""
 
     def __post_init__(self) -> None:
         if self.smoke and getattr(self, "full", False):
@@ -51,7 +51,7 @@ class SlrOptions(Options):
 
 @dataclass(frozen=True)
 class Result:
-    """What a study hands back: it is written, shown and forgotten by studies/making.py."""
+    """The result of a study, which studies/making.py writes and shows."""
 
     tables: dict[str, pd.DataFrame]
     figures: dict[str, Figure] = field(default_factory=dict)
@@ -62,10 +62,10 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What the paper or we say, what is required of the results, and what they show."""
+    """A claim of the paper or of ours, what it requires of the results, and what they show."""
 
     claim: str
-    paper: str = ""  # what the paper says; empty where the claim is ours
+    paper: str = ""  # what the paper says; empty for our own claims
     required: str
     measured: str
     interval: str = ""
@@ -74,19 +74,19 @@ class Claim:
 
     @classmethod
     def at_least(cls, claim: str, values: Any, least: float, **rest: str) -> Claim:
-        """A claim on the lowest of some values (or one), of which the mean is shown."""
+        """A claim that all values (or one) are at least ``least``; their mean is shown."""
         shown = {"required": f"at least {least:g}", "measured": f"{np.mean(values):.3f}"}
         return cls(claim=claim, passed=bool(np.min(values) >= least), **shown | rest)
 
     @classmethod
     def at_most(cls, claim: str, values: Any, most: float, **rest: str) -> Claim:
-        """A claim on the highest of some values (or one), of which the mean is shown."""
+        """A claim that all values (or one) are at most ``most``; their mean is shown."""
         shown = {"required": f"at most {most:g}", "measured": f"{np.mean(values):.3f}"}
         return cls(claim=claim, passed=bool(np.max(values) <= most), **shown | rest)
 
 
 class Tables:
-    """A result on disk, its tables read when they are asked for: ``tables["bars"]``."""
+    """The tables of a result on disk, read on demand: ``tables["bars"]``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,20 +112,20 @@ class Study:
     about: str | None  # the docstring of its file: the help of its command
     options: type[Options]
     run: Callable[[Any], Result | None]  # None: another process has the result (torchrun)
-    folder: str  # in the folder of all results
+    folder: str  # within the folder of all results
     command: str
     says: Callable[[Tables], Said]  # in the terminal and on every page
     claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = _nothing
-    figures: Mapping[str, str] = field(default_factory=dict)  # by file stem: the caption
-    needs: Callable[[Any], list[Need]] = _nothing  # of options: the results that it is made of
-    inputs: Callable[[Any], Any] = _nothing  # of options: what else decides the result
+    figures: Mapping[str, str] = field(default_factory=dict)  # captions by file stem
+    needs: Callable[[Any], list[Need]] = _nothing  # from the options: other studies' results
+    inputs: Callable[[Any], Any] = _nothing  # from the options: what else decides the result
 
     def output_of(self, options: Options) -> Path:
-        """OUTPUT, or its sub-folder for a study of `run_slr.py`, which has many."""
+        """The folder of the result: OUTPUT or, for a study of `run_slr.py`, its sub-folder."""
         return options.output / self.name if isinstance(options, SlrOptions) else options.output
 
     def judged(self, results: Path) -> list[Claim]:
-        """The claims that the results in a folder bear out, or do not."""
+        """The claims of the study, judged by the results in a folder."""
         claims = self.claims(Tables(results / self.folder))
         return [replace(claim, command=self.command) for claim in claims]
 
@@ -134,36 +134,36 @@ Need = tuple[Study, Any]  # a study and its options
 
 
 def study(module: str, title: str, command: str, **figures: str) -> Study:
-    """The study of a module: its docstring, Options, run, says, and claims, needs, inputs if any."""
-    parts = vars(sys.modules[module])
-    names = ("run", "says", "claims", "needs", "inputs")
-    own = {part: parts[part] for part in names if part in parts}
-    named = {"about": parts["__doc__"], "options": parts["Options"]} | own
+    """The study of a module: its docstring, Options, run and says; claims, needs, inputs if any."""
+    members = vars(sys.modules[module])
+    functions = ("run", "says", "claims", "needs", "inputs")
+    parts = {name: members[name] for name in functions if name in members}
+    parts |= {"about": members["__doc__"], "options": members["Options"]}
     name = module.split(".")[-1]
-    return Study(name=name, title=title, folder=name, command=command, figures=figures, **named)
+    return Study(name=name, title=title, folder=name, command=command, figures=figures, **parts)
 
 
 def slr_study(module: str, title: str, draws: str, name: str = "") -> Study:
-    """A study of the idealised model: folder, command and its one figure are named after it."""
+    """A study of the idealised model, which names its folder, its command and its one figure."""
     name = name or module.split(".")[-1].replace("_", "-")
-    made = study(module, title, f"python scripts/run_slr.py {name}", **{name: draws})
-    return replace(made, name=name, folder=f"slr/{name}")
+    base = study(module, title, f"python scripts/run_slr.py {name}", **{name: draws})
+    return replace(base, name=name, folder=f"slr/{name}")
 
 
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
-    """A tqdm bar as the callback of slr, told how many steps were done; silent unless watched."""
+    """A tqdm bar as a callback for slr, which gets the steps just done; silent in a log."""
     with tqdm(total=total, desc=label, unit_scale=True, unit="step", disable=None) as bar:
         yield bar.update
 
 
 @contextmanager
 def counter(label: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A tqdm bar as the callback of probing, told (done, of)."""
+    """A tqdm bar as a callback for probing, which gets (done, total)."""
     with tqdm(desc=label, unit=unit, disable=None) as bar:
 
-        def count(done: int, of: int) -> None:
-            bar.total = of
+        def count(done: int, total: int) -> None:
+            bar.total = total
             bar.update(done - bar.n)
 
         yield count

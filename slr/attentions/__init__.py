@@ -1,1 +1,1 @@
-"""Other attentions than the paper's: the best of each gate, whole layers, conditional means."""
+"""Attentions beyond the paper's: the best of each gate, whole layers, conditional means."""

@@ -1,16 +1,16 @@
 """Attention as an estimate of a conditional mean (arXiv 2212.14852).
 
 Tokens (key, value) are exchangeable: independent given a latent z, here a random function f_z, with
-value = f_z(key) + noise and keys uniform on the unit sphere. What a new key should read is
-E[value | key, z] = f_z(key), and attention over the L tokens estimates it:
+value = f_z(key) + noise and keys uniform on the unit sphere. A new key, the query, should read
+E[value | key, z] = f_z(key). Attention over the L tokens estimates this conditional mean:
 
 softmax attention   sum_l softmax_l(q.A k_l) value_l           Nadaraya-Watson: on the sphere
                     q.k = 1 - |q - k|^2/2, so A = beta I is a Gaussian kernel of variance 1/beta
 kernel attention    g(q, K) (g(K, K) + ridge I)^-1 values      kernel ridge: the conditional mean
                     in feature space; g(q, k) = exp(precision (q.k - 1))
 
-f_z is a sum of random waves with the covariance of g at ``precision``: there, with ridge =
-noise_std^2, the kernel attention is the Bayes estimate as the number of waves grows.
+f_z is a sum of random waves whose covariance is g at the task's ``precision``. With this precision
+and ridge = noise_std^2, kernel attention tends to the Bayes estimate as the number of waves grows.
 """
 
 import math
@@ -22,12 +22,12 @@ import numpy as np
 from slr.dynamics.reduced import Progress
 from slr.task import FloatArray
 
-N_CONTEXTS, N_QUERIES = 32, 16  # of one step of learning
+N_CONTEXTS, N_QUERIES = 32, 16  # per step of learning
 
 
 @dataclass(frozen=True)
 class LatentTask:
-    """Keys in R^d_key, noise_std of the values, precision and number of waves of f_z."""
+    """Dimension of the keys, noise_std of the values, precision and number of waves of f_z."""
 
     d_key: int = 3
     noise_std: float = 0.3
@@ -42,7 +42,7 @@ class LatentTask:
 
 
 class Contexts(NamedTuple):
-    """n latents: L tokens of each, and queries with the conditional mean there."""
+    """n contexts with one latent each: L tokens, and queries with their conditional means."""
 
     keys: Any  # (n, L, d_key), all of numpy or all of torch
     values: Any  # (n, L)
@@ -53,7 +53,7 @@ class Contexts(NamedTuple):
 def sample_contexts(
     task: LatentTask, n: int, L: int, n_queries: int, rng: np.random.Generator
 ) -> Contexts:
-    """A latent for each context, L tokens given it, and fresh queries with the same law as keys."""
+    """n contexts with one latent each: L tokens, and fresh queries with the law of the keys."""
     points = rng.standard_normal((n, L + n_queries, task.d_key))
     points /= np.linalg.norm(points, axis=2, keepdims=True)
     waves = np.sqrt(task.precision) * rng.standard_normal((n, task.d_key, task.n_waves))
@@ -82,7 +82,7 @@ def kernel_attention(contexts: Contexts, precision: Any, ridge: Any, xp: Any = n
 
 
 def squared_errors(estimates: FloatArray, contexts: Contexts) -> FloatArray:
-    """The mean squared error of each context, shape (n,): contexts are independent, queries not."""
+    """Mean squared error over the queries of each context, shape (n,); contexts are independent."""
     return np.asarray(np.mean((estimates - contexts.target) ** 2, axis=1))
 
 
@@ -104,7 +104,10 @@ class Slope(NamedTuple):
 def fit_slope(
     lengths: list[int], errors: list[FloatArray], rng: np.random.Generator, n_boot: int = 1000
 ) -> Slope:
-    """Least squares through the log of mean errors; contexts are resampled at each length."""
+    """The slope of log mean error in log L, by least squares; the bootstrap resamples contexts.
+
+    ``errors`` has one array per length: the errors of independent contexts.
+    """
     x = np.log(lengths)
     x = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
     means = np.empty((n_boot, len(errors)))
@@ -117,7 +120,7 @@ def fit_slope(
 
 
 class Learned(NamedTuple):
-    """What was learned at a length, for softmax_attention and kernel_attention."""
+    """The parameters that softmax_attention and kernel_attention learned at one length."""
 
     metric: FloatArray  # (d_key, d_key)
     precision: float
@@ -132,10 +135,10 @@ def learn_attention(
     n_steps: int,
     progress: Progress | None = None,
 ) -> Learned:
-    """Train both kinds of attention on fresh contexts of L tokens, by Adam, from metric I.
+    """Train both kinds of attention with Adam, on fresh contexts of L tokens.
 
-    Precision and ridge are learned as logarithms, from 0. The step size falls linearly to 0, so
-    that the noise of single steps averages out.
+    The metric starts at I, the logarithms of precision and ridge at 0. The step size falls linearly
+    to 0, so that the noise of single steps averages out.
     """
     import torch
 
@@ -149,7 +152,7 @@ def learn_attention(
         keys, values, queries, target = contexts = Contexts(*map(torch.from_numpy, contexts))
         softmax = (queries @ metric @ keys.mT).softmax(dim=2) @ values[:, :, None]
         kernel = kernel_attention(contexts, logs[0].exp(), logs[1].exp(), torch)
-        # Neither loss depends on the other's parameters: one step trains both, each for itself.
+        # Neither loss depends on the other's parameters, so one step trains both independently.
         loss = ((softmax[:, :, 0] - target) ** 2).mean() + ((kernel - target) ** 2).mean()
         optimiser.zero_grad()
         loss.backward()

@@ -1,12 +1,12 @@
-"""A whole attention layer read at a [CLS] query, for many repetitions side by side.
+"""A whole attention layer read at a [CLS] query, for many repetitions at once.
 
 notation: u = K^T Q x_cls / sqrt(p)                    effective key of a head
           a_l = gate(X_l . u)                          attention, over the tokens l
-          z = V sum_l a_l X_l, of all heads            what [CLS] reads
+          z = V sum_l a_l X_l, for all heads           what [CLS] reads
           T(X) = w . (W2 relu(W1 z + b1) + b2)         or w . z without the MLP
 
 Every parameter has the repetition as its first axis: one batched product serves all of them.
-The query is the same for every sequence, so scores cost X.u, and never K X.
+The query is the same for every sequence, so the scores are X.u, and K X is never computed.
 """
 
 import math
@@ -25,10 +25,10 @@ Parameters = dict[str, Tensor]  # each of shape (runs, ...)
 
 @dataclass(frozen=True)
 class Architecture:
-    """Which parts a layer has. ``uniform`` attention is frozen at 1/L: a control.
+    """The parts of a layer. The gate ``uniform`` freezes attention at 1/L, as a control.
 
-    ``fully_connected`` is the control without attention: two hidden layers on the flattened
-    sequence, as wide as gives the number of parameters of the attention layer.
+    ``fully_connected`` is a control without attention: two hidden layers on the flattened sequence,
+    with about as many parameters as the attention layer.
     """
 
     gate: Gate = "softmax"
@@ -45,7 +45,7 @@ class Architecture:
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads")
 
 
-ARCHITECTURES = {  # by name: the layer of the paper's appendix, and what is left without a part
+ARCHITECTURES = {  # the layer of the paper's appendix, and the same with one part changed
     "softmax": Architecture(),
     "softmax, no MLP": Architecture(mlp=False),
     "softmax, 4 heads": Architecture(heads=4),
@@ -56,7 +56,7 @@ ARCHITECTURES = {  # by name: the layer of the paper's appendix, and what is lef
 
 
 class Reading(NamedTuple):
-    """What a layer makes of sequences X of shape (runs, n, L, d)."""
+    """The output of a layer for sequences X of shape (runs, n, L, d)."""
 
     prediction: Tensor  # (runs, n)
     weights: Tensor | None  # (runs, n, heads, L)
@@ -68,8 +68,8 @@ def start_parameters(
 ) -> Parameters:
     """The paper's start: Q and biases zero, w ~ N(0, 1/d^2), the rest N(0, 2/(d_in + d_out)).
 
-    With Q = 0 attention is uniform. A gate that is 0 there hands on nothing, and the MLP's relu has
-    no slope at 0: training would never begin. So for such gates Q is Gaussian too.
+    With Q = 0 all scores are 0. A gate that is 0 at 0 passes nothing on, and the MLP's relu has no
+    slope at 0, so training would never begin. For such gates Q is Gaussian, too.
     """
     d, p, m = task.d, architecture.width, architecture.hidden
 
@@ -106,8 +106,8 @@ def fully_connected_width(task: Task, architecture: Architecture) -> int:
 def effective_keys(architecture: Architecture, parameters: Parameters) -> Tensor:
     """K^T Q x_cls / sqrt(p) of each head, shape (runs, heads, d).
 
-    Only the length of x_cls matters, as rotations leave the law of the start as it is: it is the
-    vector of ones, as long as a token.
+    Only the length of x_cls matters, since the law of the start is invariant under rotations. x_cls
+    is the vector of ones, about as long as a token.
     """
     query, K = parameters["Q"].sum(dim=2), parameters["K"]
     runs, p, d = K.shape
@@ -131,7 +131,7 @@ def read(architecture: Architecture, parameters: Parameters, X: Tensor) -> Readi
 def predict_from_context(
     architecture: Architecture, parameters: Parameters, context: Tensor
 ) -> Tensor:
-    """What follows attention: V, the MLP and the output, on context (runs, n, heads, d)."""
+    """Predictions (runs, n) from context (runs, n, heads, d), by V, the MLP and the output."""
     runs, n, heads, d = context.shape
     V = parameters["V"].reshape(runs, heads, -1, d)
     z = (context.transpose(1, 2) @ V.mT).transpose(1, 2).reshape(runs, n, -1)

@@ -1,7 +1,7 @@
 """Single-pass training of whole attention layers, all repetitions at once.
 
-A repetition has its own truth (k*, v*), start and samples, from a generator of its own: run 7
-alone equals run 7 of twenty, up to the order of floating-point sums.
+Each repetition draws its truth (k*, v*), start and samples from its own generator, so run 7 alone
+equals run 7 of twenty, up to the order of floating-point sums.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class LayerTraining:
     """Everything that a run depends on besides its number.
 
-    Y is the mean of the values X_l.v* of ``n_informative`` tokens, plus noise: with one, the
-    single-location task.
+    Y is the mean of the values X_l.v* of ``n_informative`` tokens, plus noise. One informative
+    token is the single-location task.
     """
 
     task: Task
@@ -61,10 +61,10 @@ class LayerTraining:
 
 @dataclass(frozen=True)
 class LayerRuns:
-    """Row 0 is the start; all entries of one row belong to the same instant.
+    """Measurements of trained layers at the logged steps, the first of which is the start.
 
-    Mass and cosines are those of the head that looks most at informative tokens; NaN where there
-    is no attention, and cosines are NaN as long as the key is 0.
+    Mass and cosines belong to the head with the most attention on informative tokens. They are NaN
+    without attention; the key's cosines are also NaN while the key is 0.
     """
 
     training: LayerTraining
@@ -97,7 +97,7 @@ class Stars(NamedTuple):
 def train_layers(
     training: LayerTraining, runs: Sequence[int], progress: Progress | None = None
 ) -> LayerRuns:
-    """Train the repetitions with these numbers, each step on fresh sequences."""
+    """Train the repetitions with the numbers ``runs``; each step draws fresh sequences."""
     if not len(runs):
         raise ValueError("runs must be an integer of at least 1")
     generators = [_generator(training.seed, run) for run in runs]
@@ -115,7 +115,7 @@ def train_layers(
             batch = sample_sequences(training, stars, training.batch_size, generators)
             y = batch.signal + training.task.noise_std * _normal(batch.signal.shape[1:], generators)
             prediction = read(training.architecture, parameters, batch.X).prediction
-            # The sum over runs: each run's gradient is that of its own mean squared error.
+            # Runs share no parameters: the sum gives each the gradient of its own squared error.
             loss = ((prediction - y) ** 2).mean(dim=1).sum()
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -130,10 +130,10 @@ def train_layers(
 def sample_sequences(
     training: LayerTraining, stars: Stars, n: int, generators: Sequence[torch.Generator]
 ) -> Sequences:
-    """n sequences of each run, from its own generator."""
+    """n sequences per run, from the run's own generator."""
     task = training.task
     X = _normal((n, task.L, task.d), generators)
-    order = torch.stack([torch.rand((n, task.L), generator=each) for each in generators])
+    order = torch.stack([torch.rand((n, task.L), generator=rng) for rng in generators])
     informative = order.argsort(dim=2)[:, :, : training.n_informative]
     index = informative[..., None].expand(-1, -1, -1, task.d)
     means = task.signal * stars.k[:, None, None]
@@ -156,7 +156,7 @@ def measure(
     if reading.weights is None or reading.context is None:
         return torch.stack([risk, *[torch.full_like(risk, torch.nan)] * 4])
     total = reading.weights.abs().sum(dim=3, keepdim=True)
-    share = torch.where(total > 0, reading.weights.abs() / total, 0)  # a relu may look at nothing
+    share = torch.where(total > 0, reading.weights.abs() / total, 0)  # a relu may be 0 everywhere
     index = test.informative[:, :, None].expand(-1, -1, architecture.heads, -1)
     mass = share.gather(3, index).sum(dim=3).mean(dim=1)  # (runs, heads)
     best = mass.argmax(dim=1)
@@ -179,7 +179,7 @@ def _mean_given_mean(x: Tensor, control: Tensor, expected: float) -> Tensor:
 
 
 def _cosine(x: Tensor, unit: Tensor) -> Tensor:
-    return (x * unit).sum(dim=1) / x.norm(dim=1)  # 0/0 is NaN: a key of length 0 points nowhere
+    return (x * unit).sum(dim=1) / x.norm(dim=1)  # 0/0 is NaN: a key of length 0 has no direction
 
 
 def _generator(seed: int, run: int) -> torch.Generator:

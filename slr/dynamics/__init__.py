@@ -1,1 +1,1 @@
-"""Training on five overlaps: steps, runs, their outcomes, and how they scale with d."""
+"""Training on five overlaps: steps, runs and their outcomes, and how training scales with d."""

@@ -1,8 +1,8 @@
 """Compilation with a disk cache that notices every change.
 
-numba's own cache looks at the file of a function only: after a change in slr/erf_risk.py it would
-go on using the compiled loops of slr/dynamics/reduced.py, and with them the old risk, without a
-word. Here the cache lies in a folder named after the source of the whole package.
+numba's own cache checks only the file of the function. After a change in slr/erf_risk.py it would
+silently keep the compiled loops of slr/dynamics/reduced.py, and with them the old risk. Here the
+cache lies in a folder named after a hash of the whole package's source.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ import numba
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate as with numba.njit(cache=True); options as for njit."""
+    """A decorator like numba.njit(cache=True), with the options of njit."""
 
     def decorate(function: Callable[..., Any]) -> Any:
-        usual = numba.config.CACHE_DIR
+        previous = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(CACHE or "")
         try:
             return numba.njit(cache=CACHE is not None, error_model="numpy", **options)(function)
         finally:
-            numba.config.CACHE_DIR = usual
+            numba.config.CACHE_DIR = previous
 
     return decorate
 
@@ -40,7 +40,7 @@ def _cache_folder() -> Path | None:
     for parent in (PACKAGE / "__pycache__", Path.home() / ".cache"):
         try:
             (parent / name).mkdir(parents=True, exist_ok=True)
-        except OSError:  # not ours to write: the next, or no cache at all
+        except OSError:  # not writable: try the next folder, or do without a cache
             continue
         for old in parent.glob("slr-numba-*"):
             if old.name != name:
@@ -50,5 +50,5 @@ def _cache_folder() -> Path | None:
 
 
 PACKAGE = Path(__file__).parent.parent
-SOURCE = _source_digest()  # of the whole package, as it is here
+SOURCE = _source_digest()  # of the whole package
 CACHE = _cache_folder()

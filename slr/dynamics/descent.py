@@ -1,6 +1,6 @@
 """Gradient descent as in Definition 1 of the paper, on vectors k and v of R^d.
 
-Slow and obvious: the reference for slr/dynamics/reduced.py, which does the same with five numbers.
+This slow, obvious code is the reference for slr/dynamics/reduced.py, which needs five numbers only.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def descend(
 ) -> Trajectory:
     """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d).
 
-    With ``batch_size`` and ``rng`` the squared error of a fresh batch, one per run, is in the place
+    With ``batch_size`` and ``rng`` each run descends on the squared error of a fresh batch instead
     of the risk.
     """
     if (batch_size is None) != (rng is None):

@@ -1,4 +1,4 @@
-"""An experiment as one flat value, and those of the paper by name (its Section 5 and appendix)."""
+"""An experiment as one flat value, and the paper's experiments (Section 5, appendix) by name."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ from slr.task import Task, check_size, check_whole
 class Experiment:
     """Everything that training runs depend on; the defaults are the paper's pgd-small-lambda.
 
-    The random numbers of a sweep grow from the names and values of all fields: a new field, or
-    another name, changes every table.
+    A sweep seeds its random numbers with the names and values of all fields, so a new or renamed
+    field changes every table.
 
     >>> Experiment(d=80, optimiser="sgd", runs=3).task
     Task(d=80, L=10, gamma=0.7071067811865476, noise_std=0.0)
@@ -30,7 +30,7 @@ class Experiment:
     noise_std: float = 0.0
     start: Literal["sphere", "manifold"] = "sphere"
     optimiser: Literal["pgd", "sgd"] = "pgd"
-    batch_size: int = 5  # of SGD
+    batch_size: int = 5  # for SGD only
     lam: float = 0.1
     lam_decay: float = 0.0
     step_size: float = 4e-3
@@ -84,9 +84,9 @@ def run_experiment(
     rng: np.random.Generator | None = None,
     progress: reduced.Progress | None = None,
 ) -> Trajectory:
-    """Train all runs of an experiment; run i has random numbers of its own.
+    """Train all runs of an experiment, each with its own random numbers.
 
-    ``rng`` is by default made from the experiment's seed.
+    ``rng`` is a generator with the experiment's seed by default.
 
     >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
     np.True_

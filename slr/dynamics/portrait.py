@@ -14,7 +14,7 @@ from slr.erf_risk import gate_moments
 from slr.task import FloatArray, Task
 
 Kind = Literal["minimum", "saddle", "maximum"]
-KINDS: dict[int, Kind] = {-2: "minimum", 0: "saddle", 2: "maximum"}  # by two eigenvalues' signs
+KINDS: dict[int, Kind] = {-2: "minimum", 0: "saddle", 2: "maximum"}  # sum of two signs
 NEWTON_STEPS = 100
 
 
@@ -28,11 +28,11 @@ class FixedPoint:
 
     kappa: float
     nu: float
-    kind: Kind  # of the risk on the manifold: the flow goes downhill
+    kind: Kind  # as a stationary point of the risk on the manifold
 
 
 def flow(task: Task, kappa: Any, nu: Any, lam: float) -> tuple[FloatArray, FloatArray]:
-    """The velocity (d kappa/dt, d nu/dt) on M, for arrays of any common shape.
+    """The velocity (d kappa/dt, d nu/dt) on M, for kappa and nu of the same shape.
 
     >>> [round(float(x), 3) for x in flow(task, kappa=0.5, nu=0.5, lam=0.1)]
     [-0.125, 0.5]
@@ -68,10 +68,10 @@ def _gradient(task: Task, kappa: Any, nu: Any, lam: float) -> tuple[Any, Any]:
 
 
 def fixed_points(task: Task, lam: float, *, grid: int = 15) -> list[FixedPoint]:
-    """Where the flow stands still in the square, by Newton's method from a grid of starts.
+    """Fixed points of the flow in the square, by Newton's method from ``grid`` x ``grid`` starts.
 
-    Convergence is judged by the length of the Newton step, not by the velocity: for large lam the
-    velocity is nearly 0 on whole plateaus, where nothing stands still.
+    The length of the Newton step decides convergence, not the velocity: for large lam the velocity
+    is nearly 0 on whole plateaus that have no fixed point.
 
     >>> [point.kind for point in fixed_points(task, lam=0.1)]
     ['minimum', 'maximum', 'saddle', 'maximum', 'minimum']

@@ -1,8 +1,8 @@
 """Training dynamics on the five overlaps: exact for PGD, exact in law for SGD, at any d.
 
-Each run has its own random generator: its result depends neither on other runs nor on threads.
-A run has *diverged* if a step gave no finite number (the run keeps its last finite state), or if
-further gradient steps of its size, on the risk itself, would raise the risk where it ended.
+Each run has its own random generator, so its result depends neither on other runs nor on threads.
+A run has *diverged* if a step gave a number that is not finite (the run then keeps its last finite
+state), or if further steps of the same size on the risk would raise the risk at the run's end.
 """
 
 import math
@@ -21,11 +21,11 @@ from slr.erf_risk import excess_risk
 from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
 from slr.task import FloatArray, Task, check_size, check_whole
 
-N_BLOCKS = 50  # how often progress is reported
+N_BLOCKS = 50  # reports of progress per call
 PROBE_STEPS = 10  # further steps that show whether the risk still goes down
 RISE_TOLERANCE = 1e-9  # of the risk, relative: far above round-off, far below instability
 
-Progress = Callable[[int], object]  # is told how many steps (of all runs together) were done
+Progress = Callable[[int], object]  # receives the steps just done, summed over runs
 
 
 def pgd(
@@ -41,7 +41,8 @@ def pgd(
 ) -> Trajectory:
     """Projected gradient descent on the risk, from overlaps of shape (runs,).
 
-    ``lam``, ``lam_decay`` and ``step_size`` are numbers, or arrays with one entry per run.
+    ``lam``, ``lam_decay`` and ``step_size`` are numbers, or arrays with one entry per run. The
+    trajectory holds the steps 0, log_every, 2 log_every, ... and n_steps.
 
     >>> pgd(task, start, lam=0.1, step_size=4e-3, n_steps=100, log_every=50).step
     array([  0,  50, 100])
@@ -67,7 +68,8 @@ def sgd(
 ) -> Trajectory:
     """Stochastic gradient descent with fresh batches, from overlaps of shape (runs,).
 
-    ``rng`` is one generator, from which each run gets a child of its own, or a list of one per run.
+    ``rng`` is one generator, which spawns one per run, or a list with one per run. Every step draws
+    ``batch_size`` sequences per run. The other parameters are those of ``pgd``.
 
     >>> options = {"lam": 0.1, "step_size": 1e-3, "n_steps": 10, "log_every": 10}
     >>> sgd(task, start, **options, batch_size=5, rng=rng).runs
@@ -87,7 +89,7 @@ def sgd(
 
         def advance(steps: Any, log: Any) -> None:
             runs = zip(states, settings, log, rngs, strict=True)
-            # Compiled code that lets go of the GIL.
+            # The compiled code releases the GIL.
             list(threads.map(lambda run: _sgd_run(*run, steps, constants), runs))
 
         log = _in_blocks(advance, states, all_steps, progress)
@@ -97,7 +99,7 @@ def sgd(
 def _prepare(
     task: Task, start: Overlaps, lam: Any, lam_decay: Any, step_size: Any
 ) -> tuple[FloatArray, FloatArray]:
-    """States (runs, 5) and settings (runs, 3), checked."""
+    """Checked states of shape (runs, 5) and settings of shape (runs, 3)."""
     try:
         states = np.stack(np.broadcast_arrays(*map(np.atleast_1d, start)), axis=1).astype(float)
     except ValueError as error:
@@ -134,7 +136,7 @@ def _in_blocks(
     steps: Any,
     progress: Progress | None,
 ) -> FloatArray:
-    """The log: the start, then what ``advance`` writes into a block, whose first row is known."""
+    """The log (runs, n_logged, 5): ``advance`` fills each block from the block's first row."""
     log = np.empty((len(states), len(steps), 5))
     log[:, 0] = states
     size = max(1, math.ceil(len(steps) / N_BLOCKS)) if progress else len(steps)
@@ -158,7 +160,7 @@ def _trajectory(task: Task, steps: Any, log: FloatArray, settings: FloatArray) -
 
 
 def _is_unstable(task: Task, states: FloatArray, lam: FloatArray, step_size: FloatArray) -> Any:
-    """Would more steps of this size on the risk raise it? One answer per run."""
+    """Whether further steps of this size on the risk would raise the risk, shape (runs,)."""
     settings = np.stack([lam, np.zeros(len(states)), step_size], axis=1)
     log = _pgd_log(task, states, settings, np.arange(PROBE_STEPS + 1), None)
     unstable = np.asarray(~np.isfinite(log).all(axis=(1, 2)))
@@ -174,7 +176,7 @@ def _as_overlaps(log: FloatArray) -> Overlaps:
 
 @compiled(parallel=True)
 def _pgd_runs(vectors: Any, settings: Any, log: Any, steps: Any, constants: Any) -> None:
-    """Take k and v of all runs, in their four dimensions, through the logged steps."""
+    """Advance k and v of all runs, in four dimensions, and log their overlaps."""
     for run in prange(len(vectors)):
         lam, lam_decay, step_size = settings[run]
         k, v = _four(vectors[run, 0]), _four(vectors[run, 1])
@@ -195,7 +197,7 @@ def _four(array: Any) -> Any:
 def _sgd_run(
     overlaps: Any, settings: Any, log: Any, rng: np.random.Generator, steps: Any, constants: Any
 ) -> None:
-    """Take the overlaps of one run through the logged steps."""
+    """Advance the overlaps of one run, and log them."""
     lam, lam_decay, step_size = settings
     kappa, nu, theta, eta, rho = overlaps
     state = Overlaps(kappa, nu, theta, eta, rho)

@@ -23,10 +23,10 @@ from slr.task import FloatArray, Task
 
 
 def scaled_experiment(name: str, d: int) -> Experiment:
-    """The paper's experiment at another d: lam ~ 1/sqrt(d), and what must shrink shrinks.
+    """One of EXPERIMENTS at another d, with lam ~ 1/sqrt(d).
 
-    On the manifold that is all. From the sphere the step size is at most half the stability limit
-    for PGD and ~ 1/d for SGD, with as many more steps, and a schedule stretched alike.
+    From the sphere the step size shrinks as well: to at most half the stability limit for PGD, and
+    like 1/d for SGD. The number of steps and the schedule of lam are stretched by the same factor.
     """
     base = EXPERIMENTS[name]
     scaled = replace(base, d=d, lam=base.lam * math.sqrt(base.d / d))
@@ -47,10 +47,10 @@ def scaled_experiment(name: str, d: int) -> Experiment:
 
 
 def flow_time_to_align(task: Task, start: Overlaps, lam: float) -> float:
-    """Time of the gradient flow (step_size times steps, for small steps) until it is aligned.
+    """Time (step_size times steps, for small steps) until the gradient flow is aligned.
 
-    Infinite if it ends elsewhere. A stiff solver takes a few thousand evaluations at any d, where
-    PGD would need d log d steps.
+    The time is infinite if the flow ends elsewhere. A stiff solver needs a few thousand evaluations
+    at any d, while PGD would need d log d steps.
     """
     constants = (task.signal, task.gamma, task.L - 1, lam)
 
@@ -78,7 +78,7 @@ def flow_time_to_align(task: Task, start: Overlaps, lam: float) -> float:
 
 
 def flow_times_to_align(task: Task, runs: int, rng: np.random.Generator, lam: float) -> FloatArray:
-    """Times of the flow from random starts on the sphere, shape (runs,)."""
+    """Times to align of the gradient flow from random starts on the sphere, shape (runs,)."""
     starts = np.transpose(start_on_sphere(task, runs, rng)).tolist()
     return np.array([flow_time_to_align(task, Overlaps(*start), lam) for start in starts])
 
@@ -91,15 +91,15 @@ def stability_limit(task: Task, lam: float) -> float:
     for _ in range(40):
         step_size = math.sqrt(low * high)
         run = reduced.pgd(task, start, lam=lam, step_size=step_size, n_steps=400, log_every=1)
-        returns = abs(run.overlaps.theta).max() <= theta * (1 + 1e-9)  # and never strayed
+        returns = abs(run.overlaps.theta).max() <= theta * (1 + 1e-9)  # at every step
         low, high = (step_size, high) if returns else (low, step_size)
     return low
 
 
 def predicted_stability_limit(task: Task, lam: float) -> float:
-    """2 over the curvature of the risk at the aligned point as v turns towards k*.
+    """2 divided by the curvature of the risk at the aligned point, as v turns towards k*.
 
-    There theta = rho, and d E[gate^2] is what grows with d.
+    In this direction theta = rho, and the term d E[gate^2] grows with d.
     """
     h, g2, n = task.signal, task.gamma**2, task.L - 1
     gate = gate_moments(h, task.gamma, lam)

@@ -1,8 +1,8 @@
-"""One step of training in a few dimensions: what slr/dynamics/reduced.py repeats.
+"""One step of training in a few dimensions, which slr/dynamics/reduced.py repeats.
 
 PGD: the gradients lie in the span of (k*, v*, k, v), so a run never leaves the four dimensions
 it starts in. SGD: the gradients are sums of Gaussian tokens with weights that see only X.k, X.v and
-Y; given the weights the rest of the sums is Gaussian and drawn whole. Neither cost depends on d.
+Y; given the weights, the rest of each sum is Gaussian and drawn at once. No cost depends on d.
 docs/theory.md derives both.
 """
 
@@ -21,7 +21,7 @@ MIN_D_SGD = 6  # the part of the gradients off (k*, v*, k, v) has d - 4 >= 2 dim
 
 @compiled()
 def inverse_root(squared: float) -> float:
-    """1/sqrt, and no number at all where a square overflowed: the run has diverged."""
+    """1/sqrt(squared), or NaN where the square overflowed: the run has diverged."""
     return 1 / math.sqrt(squared) if squared < math.inf else math.nan
 
 
@@ -61,7 +61,7 @@ def embedding(overlaps: Overlaps) -> Any:
 
 @compiled()
 def overlaps_of(k: Any, v: Any) -> Overlaps:
-    """Overlaps of k and v as the embedding gives them."""
+    """Overlaps of k and v in the coordinates of the embedding."""
     return Overlaps(k[0], v[1], v[0], k[1], k[0] * v[0] + k[1] * v[1] + k[2] * v[2] + k[3] * v[3])
 
 
@@ -69,7 +69,7 @@ def overlaps_of(k: Any, v: Any) -> Overlaps:
 def pgd_step(k: Any, v: Any, constants: Any, lam: float, step_size: float) -> Any:
     """One step of projected gradient descent on the risk; constants h = sqrt(d/2), gamma, L - 1.
 
-    k and v are tuples of their coordinates in the embedding, which stay in registers.
+    k and v are tuples of coordinates in the embedding: tuples stay in registers.
     """
     r = partial_derivatives(overlaps_of(k, v), *constants, lam)
     gradient_k = (r.rho * v[0] + r.kappa, r.rho * v[1] + r.eta, r.rho * v[2], r.rho * v[3])
@@ -101,8 +101,8 @@ def dot(x: Any, y: Any) -> Any:
 def frame(overlaps: Overlaps) -> Any:
     """Coordinates of v, k* and v* in an orthonormal frame f that begins with k, as a (3, 4) array.
 
-    f1 = k, f2 = v off k, f3 = k* off (k, v), f4 = v* off (k, v, k*), each normalised. Where a
-    vector has nothing left its direction is arbitrary and its coordinate 0.
+    f1 = k, f2 = v off k, f3 = k* off (k, v), f4 = v* off (k, v, k*), each normalised. If nothing is
+    left of a vector, its direction is arbitrary and its coordinate 0.
     """
     kappa, nu, theta, eta, rho = overlaps
     coordinates = np.zeros((3, 4))
@@ -123,7 +123,7 @@ def frame(overlaps: Overlaps) -> Any:
 def sgd_step(
     overlaps: Overlaps, constants: Any, lam: float, step_size: float, rng: np.random.Generator
 ) -> Overlaps:
-    """One step on a fresh batch: the overlaps that vectors in R^d would have, in law.
+    """The overlaps after one step on a fresh batch, with the law that vectors in R^d would have.
 
     The constants are d, gamma, n = L - 1, noise_std and batch_size.
     """
@@ -133,10 +133,10 @@ def sgd_step(
     rho, off = v[0], v[1]
     slope = lam * TWO_OVER_SQRT_PI
 
-    # Of k and of v, along f1 .. f4 and in a plane beyond them that holds what is left of both.
+    # Gradients in k and in v: along f1 .. f4, and in a plane beyond f4 that holds the rest of both.
     gradient = np.zeros((2, 6))
-    # Sums of products of the weights of the tokens (kk, kv, vv): those of noise tokens give the
-    # law of what is not drawn along f3 and f4, and with gamma^2 the informative ones, beyond f4.
+    # Sums of products of the tokens' weights (kk, kv, vv). `noise` is the covariance of what noise
+    # tokens add along f3 and f4; noise + gamma^2 signal is the covariance beyond f4.
     noise = np.zeros(3)
     signal = np.zeros(3)
     x = np.zeros(4)
@@ -188,7 +188,7 @@ def sgd_step(
         first, second = rng.standard_normal(), rng.standard_normal()
         gradient[0, j] += a * first
         gradient[1, j] += b * first + c * second
-    # Beyond f4, in d - 4 dimensions, their inner products are Wishart (Bartlett).
+    # In the d - 4 dimensions beyond f4 the gradients' inner products are Wishart (Bartlett).
     a, b, c = cholesky_2x2(noise + gamma * gamma * signal)
     root_1, root_2 = math.sqrt(rng.chisquare(d - 4)), math.sqrt(rng.chisquare(d - 5))
     gradient[0, 4] = a * root_1
@@ -214,7 +214,7 @@ def sgd_step(
 
 @compiled()
 def cholesky_2x2(matrix: Any) -> Any:
-    """The lower triangle (a, b, c) of the root of a positive semi-definite (xx, xy, yy)."""
+    """The Cholesky factor (a, b, c) of a positive semi-definite matrix (xx, xy, yy)."""
     a = math.sqrt(matrix[0])
     b = matrix[1] / a if a > 0 else 0.0
     return a, b, math.sqrt(max(0.0, matrix[2] - b * b))

@@ -1,4 +1,4 @@
-"""What a training run leaves: the overlaps at logged steps, and what follows from them."""
+"""The overlaps of training runs at logged steps, and how each run ended."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from slr.task import FloatArray, Task, check_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-ALIGNMENT = 0.95  # above it a direction counts as found: at 0.99 runs are still creeping
+ALIGNMENT = 0.95  # a direction above it counts as found; at 0.99 runs are still creeping
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Training runs at logged steps: row 0 is the start, and a row belongs to one instant.
+    """Training runs at logged steps, the first of which is the start.
 
-    The risk of a row is that of its overlaps at its own lam. A run that diverged (see
-    slr/dynamics/reduced.py) keeps its last finite state, and is marked as such.
+    ``excess_risk`` is that of the overlaps at the lam of the same step. A run that diverged (see
+    slr/dynamics/reduced.py) keeps its last finite state and is marked in ``diverged``.
 
     >>> trajectory.excess_risk.shape
     (30, 101)
@@ -54,20 +54,20 @@ class Trajectory:
         return self.overlaps.at((slice(None), -1))
 
     def aligned(self, threshold: float = ALIGNMENT) -> npt.NDArray[np.bool_]:
-        """Which runs ended aligned, as in ``outcomes``, at any threshold."""
+        """Whether each run ended aligned (see ``outcomes``), shape (runs,)."""
         return np.asarray((alignment(self.final) > threshold) & ~self.diverged)
 
     def steps_to_align(self, threshold: float = ALIGNMENT) -> FloatArray:
-        """The first logged step at which a run is aligned, shape (runs,); infinite if none is."""
+        """The first logged step at which a run is aligned, shape (runs,), or infinity."""
         reached = alignment(self.overlaps) > threshold
         return np.where(reached.any(axis=1), self.step[reached.argmax(axis=1)], math.inf)
 
     def outcomes(self) -> pd.DataFrame:
         """How each run ended, one row per run.
 
-        aligned: at a global minimum, k near k* and v near v* or both turned around (``alignment``
-            above ALIGNMENT), and not diverged
-        swapped: at the other minima, k near v* or -v* (|eta| above ALIGNMENT), and not diverged
+        aligned: at a global minimum, (k, v) near (k*, v*) or (-k*, -v*) (``alignment`` above
+            ALIGNMENT), and not diverged
+        swapped: at another minimum, k near v* or -v* (|eta| above ALIGNMENT), and not diverged
         Overlaps, excess_risk and distance_to_manifold are those of the last step.
         """
         import pandas as pd
@@ -107,7 +107,7 @@ def tidy(step: npt.NDArray[np.int64], **columns: Any) -> pd.DataFrame:
 
 
 def alignment(overlaps: Overlaps) -> Any:
-    """min(|kappa|, |nu|), with the sign of kappa nu: 1 at the two global minima alone."""
+    """min(|kappa|, |nu|) with the sign of kappa nu: 1 only at the two global minima."""
     kappa, nu = overlaps.kappa, overlaps.nu
     return np.sign(kappa * nu) * np.minimum(abs(kappa), abs(nu))
 

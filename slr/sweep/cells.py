@@ -1,7 +1,7 @@
 """The cells of a sweep: experiments, trained on the five overlaps.
 
-The row of a cell is a function of its settings alone. Its random numbers grow from them, so neither
-the other cells of a grid, nor its order, nor the machine that trains it makes a difference.
+The row of a cell depends on its settings alone, which also seed its random numbers: neither the
+other cells of the grid, nor their order, nor the machine makes a difference.
 """
 
 import hashlib
@@ -20,18 +20,18 @@ from slr.sweep.grid import Grid, Value, expand_range
 
 
 def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Train all runs of a cell, on one thread, and say where they ended.
+    """Train all runs of a cell on one thread, and summarise how they ended.
 
-    The settings are fields of Experiment. The overlaps are means over runs of absolute values (k
-    and v may both be turned around), ``steps_to_align`` is the median over the runs that align, NaN
-    if none does.
+    The settings are fields of Experiment. Overlaps are means of absolute values over runs, since
+    (-k, -v) predicts the same as (k, v). ``steps_to_align`` is the median over the runs that align,
+    NaN if none does.
 
     >>> train_cell({"start": "manifold", "runs": 3})["share_aligned"]
     1.0
     """
     experiment = Experiment(**settings)
     threads = numba.get_num_threads()
-    numba.set_num_threads(1)  # the sweep has a process for each core already
+    numba.set_num_threads(1)  # the sweep already has one process per core
     try:
         rng = np.random.default_rng(seed_sequence(experiment))
         trajectory = run_experiment(experiment, rng=rng)
@@ -51,13 +51,13 @@ def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
 
 
 def seed_sequence(experiment: Experiment) -> np.random.SeedSequence:
-    """The random numbers of a cell, from all settings of its experiment."""
+    """The seed of a cell's random numbers, from all settings of its experiment."""
     text = json.dumps(asdict(experiment), sort_keys=True)
     return np.random.SeedSequence(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))
 
 
 def cell_grid(axes: Mapping[str, Any]) -> Grid:
-    """A grid of experiments: every field is an axis, those that are not named with their default.
+    """A grid of experiments with one axis per field of Experiment, by default with one value.
 
     The values of an axis are a number or word, a list of them, or a range (see expand_range).
 
@@ -68,21 +68,21 @@ def cell_grid(axes: Mapping[str, Any]) -> Grid:
     for name in axes:
         if name not in known:
             raise ValueError(f"no setting {name!r}; there are {', '.join(known)}")
-    given = {name: _values(name, known[name].type, values) for name, values in axes.items()}
-    grid = Grid({name: given.get(name, (field.default,)) for name, field in known.items()})
-    for name, values in given.items():
+    varied = {name: _values(name, known[name].type, values) for name, values in axes.items()}
+    grid = Grid({name: varied.get(name, (field.default,)) for name, field in known.items()})
+    for name, values in varied.items():
         for value in values:
             Experiment(**{name: value})
-    # The one condition that joins two settings.
+    # The only condition on two settings together.
     for optimiser in grid.axes["optimiser"]:
         Experiment(optimiser=optimiser, d=min(grid.axes["d"]))
     return grid
 
 
-def _values(name: str, kind: Any, given: Any) -> tuple[Value, ...]:
-    """The values of an axis as what the setting takes: words, whole numbers or numbers."""
+def _values(name: str, kind: Any, items: Any) -> tuple[Value, ...]:
+    """The values of an axis in the type of the setting: words, whole numbers or numbers."""
     axis: list[Value] = []
-    for item in given if isinstance(given, list | tuple) else [given]:
+    for item in items if isinstance(items, list | tuple) else [items]:
         is_range = isinstance(item, str) and ":" in item
         values = expand_range(item) if is_range else [item]
         if kind is int and is_range:  # whole numbers, each once
@@ -93,7 +93,7 @@ def _values(name: str, kind: Any, given: Any) -> tuple[Value, ...]:
 
 def _value(name: str, kind: Any, value: Any) -> Value:
     if kind not in (int, float):
-        return str(value)  # one that Experiment knows, or refuses
+        return str(value)  # Experiment checks it
     try:
         number = float(value)
         if isinstance(value, bool) or (kind is int and not number.is_integer()):

@@ -14,16 +14,16 @@ except ImportError:
     ) from None
 
 CONNECT_SECONDS = 10
-WORKER_SECONDS = 60  # for the first worker to come up
+WORKER_SECONDS = 60  # until the first worker must be there
 
 
 class ClusterError(OSError):
-    """The cluster gave up a batch: its workers died over it, or cannot run it."""
+    """The cluster gave up a batch, which killed several workers or cannot be run."""
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """A client of the cluster whose scheduler is at an address, once it has a worker."""
+    """A client of the Dask scheduler at this address, once the scheduler has a worker."""
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TypeError) as error:
@@ -44,15 +44,15 @@ def connected(address: str) -> Iterator[Client]:
 def run_on_cluster(
     client: Client, function: Callable[[Any], Any], batches: Iterable[Any], workers: int
 ) -> Iterator[Any]:
-    """The results of a function at every batch, as they come; two batches per core are under way.
+    """Yield the result of a function for every batch, in the order in which they finish.
 
-    The scheduler sends the batches of a worker that dies to others, and gives up a batch that
-    killed several.
+    Two batches per core are submitted at a time. The scheduler sends the batches of a worker that
+    dies to other workers, and gives up a batch that killed several.
     """
-    waiting = iter(batches)
+    remaining = iter(batches)
     submit = functools.partial(client.submit, function, pure=False)
     futures: Any = as_completed(
-        [submit(batch) for batch in islice(waiting, 2 * workers)], loop=client.loop
+        [submit(batch) for batch in islice(remaining, 2 * workers)], loop=client.loop
     )  # type: ignore[no-untyped-call]
     for future in futures:
         try:
@@ -61,8 +61,8 @@ def run_on_cluster(
             reason = " ".join(f"{type(error).__name__}: {error}".split())  # one line
             raise ClusterError(
                 f"the cluster gave up a batch: {reason}; "
-                "what was computed is kept: the same sweep again goes on from there"
+                "finished cells are kept: start the same sweep again to resume it"
             ) from error
         yield result
-        for batch in islice(waiting, 1):
+        for batch in islice(remaining, 1):
             futures.add(submit(batch))

@@ -1,7 +1,7 @@
-"""Sweeps: a function of settings at every cell of a grid, on as many cores as there are.
+"""Sweeps: a function of settings, computed at every cell of a grid on any number of cores.
 
 The cells run on the processes of one machine (joblib) or on the workers of a Dask cluster, in
-batches of about a second. The rows of a batch that comes back are on disk at once: a sweep that is
+batches of about a second. The rows of a finished batch are written at once. So a sweep that was
 stopped, even killed, resumes, and a cell with a row on disk is never computed again.
 """
 
@@ -27,21 +27,21 @@ from slr.sweep.rows import CELL, open_rows
 
 Compute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-BATCH_SECONDS = 1.0  # of work in a batch; some 5 ms go into sending it and keeping its rows
-SECONDS_PER_WORKER = 0.02  # longer ones for many workers: the sender takes 50 batches per second
+BATCH_SECONDS = 1.0  # of work per batch; sending it and writing its rows takes some 5 ms
+SECONDS_PER_WORKER = 0.02  # longer batches for many workers: the sender handles 50 per second
 LARGEST_BATCH = 10_000
 
 
 @dataclass(frozen=True)
 class Swept:
-    """The table of a sweep, in the order of the cells, and what it took this time.
+    """The table of a sweep, in the order of the cells, and the cost of this call.
 
     >>> sweep(train_cell, cell_grid({"runs": 1, "n_steps": 10}), folder, jobs=1).table["runs"][0]
     np.int64(1)
     """
 
     table: Any  # pandas DataFrame: cell, the settings, what was computed
-    computed: int  # cells; the others were there
+    computed: int  # cells computed by this call; the others were on disk
     seconds: float  # of computing, summed over workers
 
 
@@ -58,12 +58,12 @@ def sweep(
 ) -> Swept:
     """Compute every cell of a grid that has no row in the folder yet.
 
-    ``compute`` maps the settings of a cell to numbers, and must be a function of them: random
-    numbers grow from the settings. So the table depends on nothing but the grid.
-    ``jobs`` is the number of processes (default: one per core), ``cluster`` the address of a Dask
-    scheduler instead, where ``jobs`` is the number of cores to keep busy if more than there are
-    now. ``version`` is what else the rows depend on. A folder begun with another grid or version is
-    refused, or with ``overwrite`` started again.
+    ``compute`` maps the settings of a cell to numbers. It must depend on the settings alone, and
+    seed its random numbers with them: then the table depends on the grid alone.
+    ``jobs`` is the number of processes (default: one per core). ``cluster`` is the address of a
+    Dask scheduler whose workers compute instead; ``jobs`` is then the number of cores to keep busy,
+    if more will join. ``version`` names what else the rows depend on. A folder that was begun with
+    another grid or version is refused; ``overwrite`` starts it again.
 
     >>> sweep(train_cell, cell_grid({"lam": [0.1, 0.2], "n_steps": 10}), folder, jobs=1).computed
     2
@@ -94,11 +94,11 @@ def sweep(
 def run_batch(
     compute: Compute, grid: Grid, numbers: list[int], *, source: str, parent: int | None = None
 ) -> tuple[dict[str, list[Any]], float]:
-    """What a worker does: the rows of some cells, as columns, and the seconds they took."""
+    """Compute cells in a worker: their rows, as columns, and the seconds they took."""
     if parent and parent != os.getpid():
         end_with(parent)
     if source != SOURCE:
-        raise ValueError("a worker has another version of slr than the sweep: install the same")
+        raise ValueError("a worker has another version of slr than the sweep; install the same")
     start = time.perf_counter()
     rows = [{CELL: number, **compute(grid.cell(number))} for number in numbers]
     return {name: [row[name] for row in rows] for name in rows[0]}, time.perf_counter() - start
@@ -106,7 +106,7 @@ def run_batch(
 
 @functools.cache
 def end_with(parent: int) -> None:
-    """Let this process end when the sweep that started it is gone, even if it was killed."""
+    """End this process when the sweep that started it is gone, even if the sweep was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -117,9 +117,9 @@ def end_with(parent: int) -> None:
 
 
 class Batches:
-    """Cells in batches that take about as long as is worth sending, learnt on the way.
+    """Cells in batches of about the same duration; their size is learnt on the way.
 
-    Towards the end they get smaller, so that no worker is left alone with a large batch.
+    Batches get smaller towards the end, so that no worker is left alone with a large one.
     """
 
     def __init__(self, numbers: np.ndarray[Any, Any], workers: int) -> None:
@@ -135,14 +135,14 @@ class Batches:
             first = last
 
     def learn(self, cells: int, seconds: float) -> None:
-        """Learn from what a batch took; grow at most fourfold, as cells may differ."""
+        """Adapt the size to the time of a batch; it grows at most fourfold, as cells differ."""
         fitting = int(self.seconds * cells / max(seconds, 1e-9))
         self.size = max(1, min(fitting, 4 * self.size, LARGEST_BATCH))
 
 
 @contextmanager
 def _engine(jobs: int | None, cluster: str | None) -> Iterator[tuple[Any, int]]:
-    """A map of a function over batches (lazy, its results in any order), and its cores."""
+    """A map of a function over batches (lazy, results in any order), and the number of cores."""
     if cluster:
         from slr.sweep.cluster import connected, run_on_cluster
 
@@ -156,6 +156,6 @@ def _engine(jobs: int | None, cluster: str | None) -> Iterator[tuple[Any, int]]:
         yield lambda run, batches: parallel(joblib.delayed(run)(batch) for batch in batches), jobs
     except BrokenProcessPool as error:
         raise OSError(
-            "a worker process died (killed, or out of memory); what was computed is kept: "
-            "the same sweep again goes on from there"
+            "a worker process died (killed, or out of memory); finished cells are kept: "
+            "start the same sweep again to resume it"
         ) from error

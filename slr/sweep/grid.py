@@ -1,7 +1,7 @@
 """A grid of settings: lists of values, crossed. Any cell is made from its number alone.
 
-Cells are numbered as nested loops would visit them, the last axis fastest (mixed radix), so that
-nothing as large as the grid is held, be it a million cells.
+Cells are numbered as nested loops would visit them, the last axis fastest (mixed radix). So even a
+grid of a million cells takes no memory.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-Value = Any  # int, float or str, all of one kind in an axis
+Value = Any  # int, float or str, of the same type within an axis
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Grid:
 
 
 def expand_range(text: str) -> list[float]:
-    """The numbers of a range first:last:count or first:last:count:log, both ends among them.
+    """The numbers of a range first:last:count or first:last:count:log, both ends included.
 
     >>> expand_range("0.01:1:3:log")
     [0.01, 0.1, 1.0]

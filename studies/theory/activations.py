@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slr.task import Task
 
 
-THRESHOLD = ", threshold"  # ends the name of an attention that has one
+THRESHOLD = ", threshold"  # suffix of the name of an attention with a threshold
 ATTENTIONS = (  # in the order in which they are drawn
     "softmax", f"sigmoid{THRESHOLD}", f"relu{THRESHOLD}", "relu", "erf", "linear", "sigmoid",
 )  # fmt: skip
@@ -23,7 +23,7 @@ ATTENTIONS = (  # in the order in which they are drawn
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     full: bool = False
-    """Ten times as many samples (it takes minutes)."""
+    """Draw ten times as many samples (takes minutes)."""
 
 
 def run(options: Options) -> Result:
@@ -65,26 +65,26 @@ def _rows(task: "Task", n_samples: int, rng: Any) -> list[dict[str, Any]]:
     for label in ATTENTIONS:
         best = best_of(label, task, n_samples, rng)
         risk = {"excess_risk": best.excess_risk.value, "stderr": best.excess_risk.stderr}
-        at = {"lam": best.lam, "threshold": best.threshold, "scale": best.scale}
-        rows.append(setting | {"attention": label} | risk | {"mass": best.mass} | at)
+        optimum = {"lam": best.lam, "threshold": best.threshold, "scale": best.scale}
+        rows.append(setting | {"attention": label} | risk | {"mass": best.mass} | optimum)
     return rows
 
 
 def best_of(label: str, task: "Task", n_samples: int, rng: Any, n_informative: int = 1) -> Any:
-    """The attention of a name, at its best."""
+    """The attention of this name with its best parameters."""
     from slr.attentions.best import best_attention
 
     gate: Any = label.removesuffix(THRESHOLD)
-    how = {"fit_threshold": label != gate, "n_informative": n_informative}
-    return best_attention(task, gate, n_samples, rng, **how)
+    options = {"fit_threshold": label != gate, "n_informative": n_informative}
+    return best_attention(task, gate, n_samples, rng, **options)
 
 
 def above_bayes(table: pd.DataFrame, attention: str) -> pd.Series:
-    """By d, at gamma = 1: the risk of an attention above that of Bayes, in standard errors."""
+    """The risk of an attention above that of Bayes, in standard errors, by d (gamma = 1)."""
     rows = table[table["axis"] == "d"].set_index(["attention", "d"])
-    own, bayes = rows.loc[attention], rows.loc["bayes"]
-    error = (own["stderr"] ** 2 + bayes["stderr"] ** 2) ** 0.5
-    return (own["excess_risk"] - bayes["excess_risk"]) / error
+    best, bayes = rows.loc[attention], rows.loc["bayes"]
+    error = (best["stderr"] ** 2 + bayes["stderr"] ** 2) ** 0.5
+    return (best["excess_risk"] - bayes["excess_risk"]) / error
 
 
 def plot_activations(table: Any, caption: str) -> Figure:
@@ -106,10 +106,10 @@ def plot_activations(table: Any, caption: str) -> Figure:
             for colour, marker, name in zip(
                 (*COLOURS[:6], GREY), MARKERS, ATTENTIONS, strict=False
             ):
-                own = rows[rows["attention"] == name]
+                best = rows[rows["attention"] == name]
                 size = 6.5 if name == "erf" else 3.5  # linear lies on top of it
                 ax.errorbar(
-                    own[axis], own["excess_risk"], 2 * own["stderr"], fmt=marker,
+                    best[axis], best["excess_risk"], 2 * best["stderr"], fmt=marker,
                     ls="--" if name.endswith(THRESHOLD) else "-", color=colour, ms=size, lw=1.1,
                     label=name,
                 )  # fmt: skip

@@ -14,11 +14,11 @@ from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progr
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     full: bool = False
-    """400 latents per length and 1500 steps of learning, instead of 80 and 300."""
+    """Use 400 latents per length and 1500 steps of learning, instead of 80 and 300."""
 
 
 def run(options: Options) -> Result:
-    """Error of softmax and kernel attention against L, and of what was learned at one length."""
+    """Errors of softmax and kernel attention against L, at their best and learned at one length."""
     from slr.attentions.conditional_mean import LatentTask, fit_slope, learn_attention
 
     task = LatentTask()
@@ -65,7 +65,7 @@ def run(options: Options) -> Result:
 def _errors_at(
     task: Any, L: int, n_contexts: int, learned: dict[int, Any], rng: Any
 ) -> dict[tuple[str, int], Any]:
-    """Errors by context of each attention at length L: those best there, and learned ones."""
+    """Errors per context at length L, of the best attentions there and of the learned ones."""
     from slr.attentions import conditional_mean as c
 
     tuning = c.sample_contexts(task, 2 * n_contexts, L, 16, rng)
@@ -75,9 +75,9 @@ def _errors_at(
         "softmax, best": c.softmax_attention(contexts, beta),
         "kernel": c.kernel_attention(contexts, task.precision, task.noise_std**2),
     }
-    for at, x in learned.items():
-        estimates[f"softmax, learned at {at}"] = c.softmax_attention(contexts, x.metric)
-        estimates[f"kernel, learned at {at}"] = c.kernel_attention(contexts, x.precision, x.ridge)
+    for n, x in learned.items():  # n tokens in training
+        estimates[f"softmax, learned at {n}"] = c.softmax_attention(contexts, x.metric)
+        estimates[f"kernel, learned at {n}"] = c.kernel_attention(contexts, x.precision, x.ridge)
     return {(label, L): c.squared_errors(x, contexts) for label, x in estimates.items()}
 
 
@@ -88,10 +88,10 @@ def plot_conditional_mean(
     fitted: Sequence[int],
     caption: str,
 ) -> Figure:
-    """Error against L on log axes with fitted slopes; and of attention learned at one length.
+    """Error against L on log axes: with fitted slopes, and for attention learned at one length.
 
-    ``table`` has attention, L, error and stderr; ``slopes`` of the two attentions that are
-    best at each length, fitted to the lengths ``fitted``.
+    ``table`` has attention, L, error and stderr. ``slopes`` are those of the two attentions that
+    are best at each length, fitted to the lengths ``fitted``.
     """
     from slr.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, journal_style, panels
 
@@ -108,9 +108,9 @@ def plot_conditional_mean(
         best.set_title("best at each $L$")
         kinds = ((softmax, "softmax", "softmax, best"), (kernel, "kernel", "kernel"))
         for ax, kind, reference in kinds:
-            for at, colour, marker in zip(learned_at, (ORANGE, RED, PURPLE), "^vD", strict=False):
-                label = f"{kind}, learned at {at}"
-                _draw_errors(ax, table, label, colour, marker, f"learned at $L={at}$", ls="-")
+            for L, colour, marker in zip(learned_at, (ORANGE, RED, PURPLE), "^vD", strict=False):
+                label = f"{kind}, learned at {L}"
+                _draw_errors(ax, table, label, colour, marker, f"learned at $L={L}$", ls="-")
             words = "best at each $L$" if kind == "softmax" else "true kernel and noise"
             _draw_errors(ax, table, reference, BLACK, "", words, ls=":")
             ax.set_title(f"{kind} attention, learned at one $L$")

@@ -1,4 +1,4 @@
-"""A whole softmax attention layer, trained on the same data, and what it does without its parts."""
+"""A whole softmax attention layer trained on the same task, and layers without one of its parts."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from slr.attentions.layer_training import LayerRuns
 
 FULL_RUNS = 20  # the paper's
-FLOOR = 2e-4  # of the risk axes: below it a risk on a few thousand sequences says nothing
+FLOOR = 2e-4  # of the risk axes: a few thousand sequences do not resolve less
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of repetitions (default: 4, and 2 without a part)."""
+    """Number of repetitions; None: 4, and 2 of each layer without a part."""
     d: int = 80
     """Dimension."""
     steps: int | None = None
-    """Steps of the softmax layer (default: the paper's 8000)."""
+    """Number of steps of the softmax layer; None: the paper's 8000."""
     full: bool = False
-    """The paper's 20 repetitions, and more steps without a part (it takes minutes)."""
+    """Train the paper's 20 repetitions, with more steps where a part is missing (takes minutes)."""
 
 
 def run(options: Options) -> Result:
-    """The paper's softmax layer by step, and the end of training without one part or another."""
+    """Train the paper's softmax layer, and layers without one part or another."""
     from slr.attentions.layer import ARCHITECTURES
     from slr.attentions.layer_training import LayerTraining, train_layers
     from slr.figures import YARDSTICK_STYLES, task_in_words
@@ -57,7 +57,7 @@ def run(options: Options) -> Result:
         for label, architecture in ARCHITECTURES.items():
             training = replace(short, architecture=architecture)
             variants[label] = train_layers(training, range(variant_runs), bar)
-    frames = [each.to_frame().assign(architecture=label) for label, each in variants.items()]
+    frames = [layers.to_frame().assign(architecture=name) for name, layers in variants.items()]
     n_samples = 2_000 if options.smoke else 100_000
     risks = excess_risks(task, n_samples, np.random.default_rng(options.seed))
     yardsticks = {name: risks[name] for name in YARDSTICK_STYLES}
@@ -110,7 +110,7 @@ def plot_layer(
 
 
 def _draw_yardsticks(ax: Any, yardsticks: Mapping[str, float], *, vertical: bool = False) -> None:
-    """Lines at the yardsticks, labelled with their values; below the floor only the label."""
+    """Draw lines at the yardsticks, labelled with their values; below FLOOR only the label."""
     from slr.figures import YARDSTICK_STYLES
 
     line = ax.axvline if vertical else ax.axhline

@@ -22,13 +22,13 @@ TRAINED = (1, 2, 3, 5, 8)  # numbers of informative tokens at which a layer is t
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Repetitions of the trained layer (default: 3)."""
+    """Number of repetitions of the trained layer; None: 3."""
     d: int = 40
     """Dimension."""
     steps: int | None = None
-    """Steps of the trained layer (default: 600)."""
+    """Number of steps of the trained layer; None: 600."""
     full: bool = False
-    """20 repetitions of 4000 steps (it takes minutes)."""
+    """Train 20 repetitions of 4000 steps (takes minutes)."""
 
 
 def run(options: Options) -> Result:
@@ -68,7 +68,7 @@ def run(options: Options) -> Result:
 
 
 def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]]:
-    """Excess risks over that of the zero predictor, gamma^2/R."""
+    """Rows with excess risks relative to that of the zero predictor, gamma^2/R."""
     from slr.yardsticks import bayes_excess_risk
 
     zero = task.gamma**2 / R
@@ -90,13 +90,13 @@ def _rows(task: "Task", R: int, n_samples: int, rng: Any) -> list[dict[str, Any]
 
 
 def plot_locations(table: Any, caption: str) -> Figure:
-    """Excess risk over that of the zero predictor, and attention mass, against R.
+    """Excess risk relative to that of the zero predictor, and attention mass, against R.
 
     ``table`` has attention, n_informative, relative_risk, low, high, mass (bars from low to high).
     """
     from slr.figures import BLACK, BLUE, GREY, ORANGE, PURPLE, RED, journal_style, panels
 
-    styles = {  # of attentions at the population level: colour, marker, line
+    styles = {  # colour, marker, line
         "bayes": (BLACK, "", ":"),
         "softmax": (BLUE, "o", "-"),
         "sigmoid, threshold": (ORANGE, "s", "--"),

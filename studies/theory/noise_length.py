@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Runs per setting (default: 6)."""
+    """Number of runs per setting; None: 6."""
     steps: int | None = None
-    """Steps (default: a quarter of the paper's, which are four times as large)."""
+    """Number of steps; None: a quarter of the paper's, as a step is four times as large."""
     full: bool = False
-    """30 runs per setting (it takes minutes)."""
+    """Train 30 runs per setting (takes minutes)."""
 
 
 def run(options: Options) -> Result:
@@ -43,7 +43,7 @@ def run(options: Options) -> Result:
     with progress_bar("noise-length", tokens) as progress:
         for gamma, L, noise in cells:
             cell = replace(base, gamma=gamma, L=L, noise_std=noise or 0.0)
-            if noise is None:  # PGD sees the risk itself, from which noise is only a constant off
+            if noise is None:  # PGD uses the risk itself, to which noise adds a constant
                 cell = replace(cell, optimiser="pgd")
             name = "PGD" if noise is None else f"{noise:g}"
             rows.append({"gamma": gamma, "L": L, "noise": name} | _ends(cell, progress))
@@ -60,7 +60,7 @@ def run(options: Options) -> Result:
 
 
 def _ends(cell: "Experiment", progress: Callable[[int], Any]) -> dict[str, Any]:
-    """Where the runs of one setting end, and how soon: medians and 95% intervals."""
+    """Final risk and steps to align of the runs of one setting: medians and 95% intervals."""
     from slr.dynamics.experiment import run_experiment
     from slr.yardsticks import oracle_excess_risk
 

@@ -11,11 +11,11 @@ from studies.study import Claim, Result, Said, SlrOptions, Study, Tables, progre
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of repetitions (default: the paper's 30)."""
+    """Number of repetitions; None: the paper's 30."""
     d: int | None = None
-    """Another dimension than the paper's."""
+    """Dimension; None: the paper's."""
     steps: int | None = None
-    """Another number of steps than the paper's."""
+    """Number of steps; None: the paper's."""
 
 
 def run(name: str, options: Options) -> Result:
@@ -29,7 +29,7 @@ def run(name: str, options: Options) -> Result:
     experiment = replace(experiment, d=d, runs=runs, n_steps=n_steps, seed=options.seed)
     with progress_bar(name, runs * n_steps) as progress:
         trajectory = run_experiment(experiment, progress=progress)
-    # From the sphere with a small lam runs end at different points: bands would hide that.
+    # Runs from the sphere with a small lam end at different points: bands would hide that.
     figure = plot_experiment(name, trajectory, bands=name != "pgd-small-lambda")
     tables = {"trajectory": trajectory.to_frame(), "runs": trajectory.outcomes()}
     return Result(tables, {name: figure})
@@ -72,17 +72,17 @@ def _of_runs(tables: Tables, paper: str, required: str, passes: Callable[[Any], 
 def _study(
     name: str,
     title: str,
-    what: str,
+    setting: str,
     claims: Callable[[Tables], Any] = lambda _: [],
     lines: str = ". Lines are medians over runs, bands hold 95% of them.",
 ) -> Study:
-    what = f"The paper's {what}{lines}"
+    description = f"The paper's {setting}{lines}"
     draws = (
-        f"{what} Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) square, "
-        "and distance to the invariant manifold, by step."
+        f"{description} Excess risk, alignment |kappa| and |nu|, two paths in the (kappa, nu) "
+        "square, and distance to the invariant manifold, by step."
     )
-    made = slr_study(__name__, title, draws, name)
-    return replace(made, about=f"{title}.\n\n{what}", run=partial(run, name), claims=claims)
+    base = slr_study(__name__, title, draws, name)
+    return replace(base, about=f"{title}.\n\n{description}", run=partial(run, name), claims=claims)
 
 
 SPHERE = "PGD from the sphere, lambda"

@@ -15,9 +15,9 @@ from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progr
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of repetitions of PGD and of the gradient flow (default: 30)."""
+    """Number of repetitions of PGD and of the gradient flow; None: 30."""
     full: bool = False
-    """From the sphere up to d = 10^5 instead of 10^4 (it takes minutes)."""
+    """Train from the sphere up to d = 10^5 instead of 10^4 (takes minutes)."""
 
 
 def run(options: Options) -> Result:
@@ -74,10 +74,10 @@ def _stability(powers: list[int]) -> pd.DataFrame:
 
 
 def _summary(steps: Any) -> dict[str, float]:
-    """The share of runs that align, and median and 95% interval of the steps of those."""
-    taken = steps[np.isfinite(steps)]
-    low, median, high = np.percentile(taken, [2.5, 50, 97.5]) if len(taken) else [math.nan] * 3
-    share = len(taken) / len(steps)
+    """The share of runs that align, and the median and 95% interval of their steps."""
+    finite = steps[np.isfinite(steps)]
+    low, median, high = np.percentile(finite, [2.5, 50, 97.5]) if len(finite) else [math.nan] * 3
+    share = len(finite) / len(steps)
     return {"runs": len(steps), "share": share, "median": median, "low": low, "high": high}
 
 

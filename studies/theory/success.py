@@ -9,9 +9,9 @@ from studies.theory.sweep import SweepOptions, compute, rows_folder
 @dataclass(frozen=True, kw_only=True)
 class Options(SweepOptions):
     runs: int | None = None
-    """Runs per setting (default: 10, with --full 30)."""
+    """Number of runs per setting; None: 10, or 30 with --full."""
     full: bool = False
-    """40 x 40 settings instead of 30 x 30."""
+    """Train at 40 x 40 settings instead of 30 x 30."""
 
 
 def run(options: Options) -> Result:

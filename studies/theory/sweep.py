@@ -1,8 +1,8 @@
 """Any grid of settings of the idealised model, trained cell by cell on any number of cores.
 
 The grid is a TOML file (--grid), settings on the command line (--vary lam=0.1,0.2 d=100:1000:10),
-or the default: where PGD succeeds over lam and step size, from the sphere and on the manifold.
-A sweep that was stopped goes on where it was.
+or the default, lam x step size for PGD from the sphere and on the manifold. A sweep that was
+stopped resumes.
 """
 
 import logging
@@ -32,20 +32,20 @@ SMOKE = {"lam": "0.02:0.5:3:log", "step_size": "1e-3:0.1:2:log", "n_steps": 200,
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions(SlrOptions):
-    """How the cells of a grid are computed."""
+    """Options of a study that is a sweep: how its cells are computed."""
 
     jobs: int | None = None
-    """Processes (default: one per core)."""
+    """Number of processes; None: one per core."""
     cluster: str | None = None
-    """Address of a Dask scheduler that runs the cells instead, such as tcp://host:8786."""
+    """Run the cells on the workers of the Dask scheduler at this address, as tcp://host:8786."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SweepOptions):
     grid: Path | None = None
-    """The grid, a TOML file: lists of values, crossed (default: lam x step_size)."""
+    """TOML file with the grid: lists of values, which are crossed."""
     vary: tuple[str, ...] = ()
-    """Or settings as name=value,value,... or name=first:last:count[:log]."""
+    """Settings of the grid, as name=value,value,... or name=first:last:count[:log]."""
 
 
 def run(options: Options) -> Result:
@@ -55,11 +55,11 @@ def run(options: Options) -> Result:
     swept = compute(grid, options, "sweep")
     table = swept.table
     best = table.loc[table["share_aligned"].idxmax()]
-    at = ", ".join(f"{name} = {in_words(best[name], 3)}" for name in grid.varied)
+    cell = ", ".join(f"{name} = {in_words(best[name], 3)}" for name in grid.varied)
     remark = (
         f"{len(table)} cells, {swept.computed} computed now: "
         f"{1e3 * swept.seconds / max(swept.computed, 1):.1f} ms of computing per cell\n"
-        f"best share of aligned runs {best['share_aligned']:.2f}" + (f" at {at}" if at else "")
+        f"best share of aligned runs {best['share_aligned']:.2f}" + (f" at {cell}" if cell else "")
     )
     figures = {"sweep": plot_sweep(table, grid)}
     return Result({"cells": table}, figures, remark, scratch=rows_folder(options, "sweep"))
@@ -74,7 +74,7 @@ def grid_of(options: Options) -> "Grid":
     if not axes:
         axes = dict(SMOKE if options.smoke else DEFAULT)
     if options.seed and "seed" in axes:
-        raise ValueError("seed is given twice: in the grid and by an option")
+        raise ValueError("seed is given twice: in the grid and by --seed")
     return cell_grid({"seed": options.seed} | axes)
 
 
@@ -101,15 +101,16 @@ def compute(grid: "Grid", options: SweepOptions, name: str) -> "Swept":
     from slr.sweep.engine import sweep
 
     version = code_sha256(ROOT / "slr" / "sweep" / "cells.py")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what fails is said in one line
-    how: dict[str, Any] = {key: getattr(options, key) for key in ("jobs", "cluster", "overwrite")}
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a failure is one line
+    keys = ("jobs", "cluster", "overwrite")
+    engine: dict[str, Any] = {key: getattr(options, key) for key in keys}
     with tqdm(total=len(grid), desc=name, unit="cell", disable=None) as bar:
-        how |= {"version": version, "progress": bar.update}
-        return sweep(train_cell, grid, rows_folder(options, name), **how)
+        engine |= {"version": version, "progress": bar.update}
+        return sweep(train_cell, grid, rows_folder(options, name), **engine)
 
 
 def rows_folder(options: SweepOptions, name: str) -> Path:
-    """Where rows are kept until the result is whole: a sweep that was stopped goes on from it."""
+    """The folder of rows until the result is complete, from which a stopped sweep resumes."""
     return options.output / f"{name}-parts"
 
 

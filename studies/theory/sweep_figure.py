@@ -23,14 +23,14 @@ LABELS = {
     "n_steps": "steps", "log_every": "steps between logs", "batch_size": "batch size",
 }  # fmt: skip
 MOST_PANELS = 4
-MOST_LABELS = 6  # with more values an axis has ticks of its own
+MOST_LABELS = 6  # an axis with more values has matplotlib's ticks
 SHARE = rf"share of runs with $|\kappa|, |\nu| > {ALIGNMENT}$"
 
 
 def plot_sweep(table: Any, grid: Grid) -> Figure:
-    """One heat map for each value of a third axis (if few); over all further axes, the mean.
+    """Heat maps, one per value of a third axis (if it has few); further axes are averaged over.
 
-    Where less than two settings vary, the share against the one that does.
+    If fewer than two settings vary, the figure is the share against that setting.
     """
     by_length = sorted(grid.varied, key=lambda name: -len(grid.axes[name]))
     with journal_style():
@@ -79,7 +79,7 @@ def _plot_curve(table: Any, grid: Grid, name: str) -> Figure:
 
 
 def _axis(ax: Axes, which: str, name: str, grid: Grid) -> FloatArray:
-    """Label an axis, logarithmic if its values are so spaced; the edges between its values."""
+    """Label an axis, logarithmic if its values are, and return the edges between its values."""
     values = sorted(grid.axes[name])
     ax.set(**{f"{which}label": _label(name)})
     is_word = isinstance(values[0], str)
@@ -103,7 +103,7 @@ def _axis(ax: Axes, which: str, name: str, grid: Grid) -> FloatArray:
 
 
 def _grows(values: FloatArray) -> bool:
-    """Are ratios more even than differences? For two values: is the ratio large?"""
+    """Whether ratios are more even than differences or, for two values, the ratio is large."""
     ratios, gaps = np.diff(np.log(values)), np.diff(values)
     if len(values) == 2:
         return bool(values[1] / values[0] > 5)
@@ -111,7 +111,7 @@ def _grows(values: FloatArray) -> bool:
 
 
 def _draw_instability(ax: Axes, unstable: Any) -> str:
-    """Where half of the runs are still unstable at the end, on axes of numbers."""
+    """Draw where half of the runs are still unstable at the end, if both axes are numbers."""
     crossed = (unstable > 0.5).to_numpy()
     axes = (unstable.columns, unstable.index)
     if crossed.all() or not crossed.any() or not all(map(is_numeric_dtype, axes)):
@@ -121,7 +121,7 @@ def _draw_instability(ax: Axes, unstable: Any) -> str:
 
 
 def _draw_stability_limit(ax: Axes, x: str, y: str, grid: Grid) -> str:
-    """The largest stable step size at the aligned point, where it is a curve in this panel."""
+    """Draw the largest stable step size at the aligned point, if it is a curve in this panel."""
     fixed = [grid.axes[name] for name in ("d", "L", "gamma")]
     is_curve = (x, y) == ("lam", "step_size") and min(grid.axes["lam"]) > 0
     if not is_curve or max(map(len, fixed)) > 1 or grid.axes["lam_decay"] != (0.0,):
@@ -135,7 +135,7 @@ def _draw_stability_limit(ax: Axes, x: str, y: str, grid: Grid) -> str:
 
 
 def _caption(table: Any, grid: Grid, shown: set[str | None], width: int) -> str:
-    """What is the same in all cells, and what was averaged over."""
+    """The settings that all cells share, and those that were averaged over."""
     parts = [
         f"{_label(name)} = {in_words(grid.axes[name][0])}"
         for name in ("start", "optimiser", "d", "L", "gamma", "noise_std", "lam", "step_size")

@@ -1,4 +1,4 @@
-"""What any predictor is measured against: Bayes, oracle, best linear and zero, against d and L."""
+"""Yardsticks for any predictor: the risks of Bayes, oracle, best linear and zero, by d and L."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ import pandas as pd
 
 from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
-Options = SlrOptions  # nothing of its own
+Options = SlrOptions  # it has no others
 
 
 def run(options: Options) -> Result:
