@@ -21,7 +21,7 @@ _EXPORTS = {
     "models.presets": "build_model",
     "models.pretrained": "load_model revision_of untrained_like",
     "models.training": "TrainingConfig one_torch_thread train",
-    "probes.by_layer": "chosen_layers layer_means probe_states token_plane",
+    "probes.by_layer": "chosen_layers fit_probes layer_means probe_states probe_table token_plane",
     "probes.head": "SingleLocationHead",
     "probes.linear": "LinearProbe shuffled_labels",
     "probes.locate_and_read": "LocateAndRead",

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from probing.attribution import dependence
+from probing.progress import Progress
 from probing.sentences import columns_of, draw
 from probing.sparsity import attention_mass, reading_layer, sparsity_table
 from probing.states.extraction import extract
@@ -56,29 +57,48 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
 
 
 def compare_sparsity(
-    models: dict[str, Any], tokenizer: Any, dataset: "DatasetDict", *, max_sentences: int = 1000
+    models: dict[str, Any],
+    tokenizer: Any,
+    dataset: "DatasetDict",
+    *,
+    max_sentences: int = 1000,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Every measure of attention by model, split, layer and head, beside uniform attention.
+
+    ``progress(done, of)`` counts splits.
 
     >>> compare_sparsity({"trained": model, "untrained": untrained_like(model)}, tokenizer, dataset)
     """
     tables = {}
-    for split, data in dataset.items():
+    for done, (split, data) in enumerate(dataset.items(), 1):
         rows = columns_of(data.select(draw(len(data), max_sentences)))
         for name, model in models.items():
             states = cls_attention(model, tokenizer, rows)
             tables[name, split] = sparsity_table(states)
         tables["uniform", split] = sparsity_table(states, uniform=True)
+        if progress:
+            progress(done, len(dataset))
     return pd.concat(tables, names=["model", "split"]).droplevel(2).reset_index()
 
 
 def compare_dependence(
-    models: dict[str, Any], tokenizer: Any, dataset: "DatasetDict", *, max_sentences: int = 500
+    models: dict[str, Any],
+    tokenizer: Any,
+    dataset: "DatasetDict",
+    *,
+    max_sentences: int = 500,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """What the predictions of classifiers depend on, by model and split."""
+    """What the predictions of classifiers depend on, by model and split.
+
+    ``progress(done, of)`` counts splits.
+    """
     table = []
-    for split, data in dataset.items():
+    for done, (split, data) in enumerate(dataset.items(), 1):
         rows = [data[int(i)] for i in draw(len(data), max_sentences)]
         for name, model in models.items():
             table.append({"model": name, "split": split, **dependence(model, tokenizer, rows)})
+        if progress:
+            progress(done, len(dataset))
     return pd.DataFrame(table)

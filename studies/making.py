@@ -25,6 +25,7 @@ def is_made(study: Study, options: Options) -> bool:
 
 def make(study: Study, options: Options) -> Path:
     """Make a result for a user: an existing one is replaced only with --overwrite."""
+    options = options.resolved()
     folder = study.output_of(options)
     if not options.overwrite:
         if is_made(study, options):

@@ -2,12 +2,15 @@
 
 import html
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from studies.study import Said
+
+WIDTH = 100  # columns of a terminal
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -58,7 +61,13 @@ def errors_against(table: pd.DataFrame, axis: str, value: str) -> pd.DataFrame:
 
 
 def as_text(said: Said) -> str:
-    return "\n".join(part if isinstance(part, str) else part.to_string() for part in said)
+    """For a terminal: wide tables go on below, long texts are cut (files and pages have them)."""
+    return "\n".join(
+        textwrap.fill(part, WIDTH)
+        if isinstance(part, str)
+        else part.to_string(line_width=WIDTH, max_colwidth=58)
+        for part in said
+    )
 
 
 def as_markdown(said: Said) -> list[str]:

@@ -5,18 +5,18 @@ and inputs; an interrupted stage is resumed. The output ends with one line per c
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from studies.catalogue import THEORY
-from studies.making import ensure, is_made, make
+from studies.catalogue import STUDIES, THEORY
+from studies.making import check_settings, ensure, is_made, with_needs
 from studies.pages import report
 from studies.pages.claims import as_text, keep_claims, read_claims
 from studies.practice import bridge, controls, dataset, figure1, probes, transformer
 from studies.slr_commands import options_for
-from studies.study import Study
+from studies.study import Need, Study
 from studies.workers import in_parallel
 
 LONG = ("layer", "noise-length", "scaling", "locations")  # started first
@@ -39,76 +39,80 @@ class Options:
     """Make all stages again, even current ones."""
 
 
-def make_dataset(options: Options) -> None:
-    places = places_of(options, "dataset")
-    ensure(dataset.STUDY, dataset.Options(**places, extended=True))
+def dataset_stage(options: Options) -> list[Need]:
+    return [(dataset.STUDY, dataset.Options(**places_of(options, "dataset"), extended=True))]
 
 
-def make_figure1(options: Options) -> None:
+def figure1_stage(options: Options) -> list[Need]:
     places, seeds = places_of(options, "figure1"), options.seeds or 0
-    ensure(figure1.STUDY, figure1.Options(**places, seeds=seeds, smoke=options.smoke))
+    return [(figure1.STUDY, figure1.Options(**places, seeds=seeds, smoke=options.smoke))]
 
 
-def make_bridge(options: Options) -> None:
-    less: dict[str, Any] = {"sentences": 96, "minilm": False} if options.smoke else {}
+def bridge_stage(options: Options) -> list[Need]:
+    less: dict[str, Any] = {"sentences": 96, "no_minilm": True} if options.smoke else {}
     places, seeds = places_of(options, "bridge"), options.seeds or 0
-    ensure(bridge.STUDY, bridge.Options(**places, seeds=seeds, **less))
+    return [(bridge.STUDY, bridge.Options(**places, seeds=seeds, **less))]
 
 
-def make_controls(options: Options) -> None:
-    """Make the controls of the first model of figure1."""
+def controls_stage(options: Options) -> list[Need]:
+    """The controls of the first model of figure1."""
     (model,) = transformer.tiny_models(options.results / "models", 1).values()
-    folder = str(ensure(transformer.STUDY, model))
-    ensure(controls.STUDY, controls.Options(**places_of(options, "controls"), model=folder))
+    places = places_of(options, "controls")
+    return [
+        (transformer.STUDY, model),
+        (controls.STUDY, controls.Options(**places, model=str(model.output))),
+    ]
+
+
+def slr_stage(options: Options) -> list[Need]:
+    values = places_of(options, "slr") | {"full": options.full, "smoke": options.smoke}
+    return [(study, options_for(study, **values)) for study in THEORY]
+
+
+def report_stage(options: Options) -> list[Need]:
+    places = places_of(options, "report")
+    return [(report.STUDY, report.Options(**places, results=options.results))]
 
 
 def places_of(options: Options, stage: str) -> dict[str, Any]:
     return {"output": options.results / stage, "overwrite": options.overwrite}
 
 
-def make_slr(options: Options) -> None:
-    values = places_of(options, "slr") | {"full": options.full, "smoke": options.smoke}
-    pairs = []
-    for study in sorted(THEORY, key=lambda study: study.name not in LONG):
-        study_options = options_for(study, **values)
-        if options.overwrite or not is_made(study, study_options):
-            pairs.append((study, replace(study_options, overwrite=True)))
+def make_in_turn(needs: list[Need]) -> None:
+    for need in needs:
+        ensure(*need)
+
+
+def make_slr(needs: list[Need]) -> None:
+    """Make studies in parallel, the longest first; those that use all cores come last."""
+    waiting = []
+    for study, options in sorted(needs, key=lambda need: need[0].name not in LONG):
+        if options.overwrite or not is_made(study, options):
+            waiting.append((study, options))
         else:
-            print(f"unchanged: {study.output_of(study_options)}")
-    in_parallel(_make_pair, [pair for pair in pairs if pair[0].name not in ALL_CORES], "studies")
-    for pair in pairs:
-        if pair[0].name in ALL_CORES:
-            _make_pair(pair)
+            print(f"unchanged: {study.output_of(options)}")
+    in_parallel(_ensure, [need for need in waiting if need[0].name not in ALL_CORES], "studies")
+    make_in_turn([need for need in waiting if need[0].name in ALL_CORES])
 
 
-def _make_pair(pair: tuple[Study, Any]) -> None:
-    make(*pair)
-
-
-def make_report(options: Options) -> None:
-    """Make the report of all other stages, and judge the claims."""
-    if not options.results.is_dir():
-        raise ValueError(f"{options.results} is not a folder; make the other stages first")
-    claims = read_claims(options.results)
-    keep_claims(options.results, claims)
-    ensure(report.STUDY, report.Options(**places_of(options, "report"), results=options.results))
-    if not options.smoke:  # a smoke result supports no claim
-        print(as_text(claims))
+def _ensure(need: Need) -> None:
+    ensure(*need)
 
 
 @dataclass(frozen=True)
 class Stage:
-    make: Callable[[Options], None]
+    needs: Callable[[Options], list[Need]]
     studies: tuple[Study, ...] = ()  # whose claims are shown after it
+    make: Callable[[list[Need]], None] = make_in_turn
 
 
 STAGES = {
-    "dataset": Stage(make_dataset),
-    "figure1": Stage(make_figure1, (figure1.STUDY, probes.STUDY)),
-    "bridge": Stage(make_bridge, (bridge.STUDY,)),
-    "controls": Stage(make_controls, (controls.STUDY,)),
-    "slr": Stage(make_slr, THEORY),
-    "report": Stage(make_report),
+    "dataset": Stage(dataset_stage),
+    "figure1": Stage(figure1_stage, (figure1.STUDY, probes.STUDY)),
+    "bridge": Stage(bridge_stage, (bridge.STUDY,)),
+    "controls": Stage(controls_stage, (controls.STUDY,)),
+    "slr": Stage(slr_stage, THEORY, make_slr),
+    "report": Stage(report_stage, tuple(STUDIES)),
 }
 
 
@@ -123,13 +127,26 @@ def main(options: Options) -> None:
     if options.smoke and options.results == Options.results:  # must not replace full results
         options = replace(options, results=Path("results-smoke"))
     names = [name for name in STAGES if not options.only or name in options.only]
+    needs = {name: STAGES[name].needs(options) for name in names}
+    check_all(with_needs(need for stage in needs.values() for need in stage))
     start = time.perf_counter()
     for number, name in enumerate(names, 1):
         print(f"== {number}/{len(names)} {name}", flush=True)
         stage_start = time.perf_counter()
-        STAGES[name].make(options)
+        if name == "report":  # which shows the claims of all results
+            if not options.results.is_dir():
+                raise ValueError(f"{options.results} is not a folder; make the other stages first")
+            keep_claims(options.results, read_claims(options.results))
+        STAGES[name].make(needs[name])
         print(f"== {name} took {time.perf_counter() - stage_start:.0f} s", flush=True)
         claims = read_claims(options.results, STAGES[name].studies)
         if claims and not options.smoke:
             print(as_text(claims), flush=True)
     print(f"== done in {time.perf_counter() - start:.0f} s; results are in {options.results}")
+
+
+def check_all(needs: Iterable[Need]) -> None:
+    """Refuse before anything is made, not after an hour, where a result of others would be lost."""
+    for study, options in needs:
+        if getattr(options, "model", "minilm") == "minilm" or Path(options.model).is_dir():
+            check_settings(study, options)

@@ -33,6 +33,7 @@ PLACES = {"output", "overwrite", "jobs", "cluster", "results"}  # where and how,
 
 def settings_of(study: Study, options: Options) -> dict[str, Any]:
     """The settings of a result; runs with equal settings give equal results."""
+    options = options.resolved()
     values = {
         field.name: key_of(field.name, getattr(options, field.name))
         for field in fields(options)

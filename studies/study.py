@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,10 @@ class Options:
     """Folder for the results."""
     overwrite: bool = False
     """Replace existing results; otherwise current ones are kept and others are an error."""
+
+    def resolved(self) -> Self:
+        """The same options, with the defaults that follow from other options filled in."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,16 @@ HEAD_SENTENCES = 600  # the head is fitted 22 times per layer
 PAPER_C = 1.0  # of the released notebook: scikit-learn's default
 
 
-def probe_states(
+class Probed(NamedTuple):
+    """A fitted probe of one layer, and which sentences it judges right."""
+
+    estimator: Any
+    correct: dict[str, BoolArray]  # by split, one entry per sentence
+    C: float
+    cv_score: float
+
+
+def fit_probes(
     states: dict[str, SplitStates],
     *,
     probes: Sequence[str] = PROBES,
@@ -39,17 +48,17 @@ def probe_states(
     seed: int = 0,
     jobs: int = 1,
     progress: Progress | None = None,
-) -> pd.DataFrame:
-    """Fit on the training split, score on all. ``shuffled`` permutes the labels over adjectives.
+) -> dict[tuple[str, int], Probed]:
+    """Probes fitted to the training split and judged on all splits, by probe and layer.
 
-    C None is chosen by cross-validation, probe by probe. ``progress(done, of)`` counts the fits,
-    which ``jobs`` processes share.
+    With C None each probe chooses C by cross-validation. ``shuffled`` permutes the labels over
+    the words. ``jobs`` processes share the fits, which ``progress(done, of)`` counts.
 
-    >>> states = read_splits(model, tokenizer, dataset)
-    >>> probe_states(states, probes=("cls", "reader"), layers=[3])
+    >>> reader = fit_probes(read_splits(model, tokenizer, dataset))["reader", 3].estimator
+    >>> reader.k_hat_, reader.v_hat_
     """
     label_of: dict[str, Any] = {}
-    if shuffled:  # over the words of all sentences, of which token probes see some
+    if shuffled:  # over the words of all sentences; token probes see some of the sentences
         whole = states["train"].pooled.tokens
         labels = shuffled_labels(whole.labels, whole.words, np.random.default_rng(seed))
         label_of = dict(zip(whole.words.tolist(), labels, strict=True))
@@ -59,27 +68,37 @@ def probe_states(
         splits = {name: split.at(layer, probe) for name, split in states.items()}
         X, tokens = splits["train"]
         if shuffled:
-            given = np.array([label_of[word] for word in tokens.words.tolist()])
-            tokens = replace(tokens, labels=given)
+            drawn = np.array([label_of[word] for word in tokens.words.tolist()])
+            tokens = replace(tokens, labels=drawn)
         return probe, (X, tokens), splits, C, standardize, seed
 
     pairs = list(product(probes, states["train"].layers if layers is None else layers))
     # The head takes longest: first, so that no process is left alone with one at the end.
     order = sorted(pairs, key=lambda pair: pair[0] != "head")
     probed = in_processes(_probe_layer, arguments, order, jobs=jobs, progress=progress)
+    return {pair: probed[pair] for pair in pairs}
+
+
+def probe_table(
+    probed: dict[tuple[str, int], Probed], states: dict[str, SplitStates], *, seed: int = 0
+) -> pd.DataFrame:
+    """Accuracy of fitted probes: one row per probe, layer and split, as this module's head says."""
     rows = []
-    for (probe, layer), (name, split) in product(pairs, states.items()):
-        result, clusters = probed[probe, layer], split.of(probe).tokens.clusters
-        accuracy = accuracy_columns(result.correct[name], clusters, seed=seed)
+    for ((probe, layer), fitted), (name, split) in product(probed.items(), states.items()):
+        clusters = split.of(probe).tokens.clusters
+        accuracy = accuracy_columns(fitted.correct[name], clusters, seed=seed)
         row = {"probe": probe, "layer": layer, "split": name, **accuracy}
-        rows.append(row | {"C": result.C, "cv_score": result.cv_score})
+        rows.append(row | {"C": fitted.C, "cv_score": fitted.cv_score})
     return pd.DataFrame(rows)
 
 
-class Probed(NamedTuple):
-    correct: dict[str, BoolArray]  # by split: was each sentence judged right?
-    C: float
-    cv_score: float
+def probe_states(states: dict[str, SplitStates], *, seed: int = 0, **options: Any) -> pd.DataFrame:
+    """The table of ``fit_probes``, whose options these are, for those who want no probes.
+
+    >>> states = read_splits(model, tokenizer, dataset)
+    >>> probe_states(states, probes=("cls", "reader"), layers=[3])
+    """
+    return probe_table(fit_probes(states, seed=seed, **options), states, seed=seed)
 
 
 def _probe_layer(
@@ -105,7 +124,7 @@ def _probe_layer(
     cv_score = np.nan
     if fitted.cv_scores_ is not None:  # the reader has one score per fold, others one for each C
         cv_score = float((np.mean if probe == "reader" else np.max)(fitted.cv_scores_))
-    return Probed(correct, fitted.C_, cv_score)
+    return Probed(fitted, correct, fitted.C_, cv_score)
 
 
 def layer_means(table: pd.DataFrame) -> pd.DataFrame:
@@ -135,15 +154,21 @@ def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def token_plane(
-    states: dict[str, SplitStates], split: str, layer: int, *, seed: int = 0
+    states: dict[str, SplitStates],
+    split: str,
+    layer: int,
+    *,
+    reader: LocateAndRead | None = None,
 ) -> pd.DataFrame:
-    """The paper's Figure 2 from real states: tokens of ``split`` along k_hat and v_hat of the
-    training split; coordinates are distances from the probes' own decision planes.
+    """The paper's Figure 2 from real states: tokens of ``split`` along k_hat and v_hat.
+
+    The directions are those of a ``reader`` of this layer, fitted here unless it is given;
+    coordinates are distances from the planes on which its two probes decide.
 
     >>> token_plane(read_splits(model, tokenizer, dataset), "test", layer=3)[["k", "v", "role"]]
     """
     (X, tokens), train = (states[name].at(layer, "reader") for name in (split, "train"))
-    reader = LocateAndRead(random_state=seed).fit(*train)
+    reader = reader or LocateAndRead().fit(*train)
     owner = np.repeat(np.arange(len(tokens)), tokens.lengths)
     drawn = draw(len(states[split].pooled), len(tokens))  # the rows of the split that these are
 

@@ -48,8 +48,8 @@ def extract(
 
     ``positions``: "cls" is the token that summarises the sentence, the first of an encoder and the
     last of a decoder; "informative" the mean over the tokens of ``text[start:end]``; "mean" that
-    over all tokens but special ones; "tokens" every token. ``attention`` is that of the "cls" token,
-    in every head; ``logits`` are those of a classifier, of label 1 against label 0.
+    over all tokens but special ones; "tokens" every token. ``attention`` is that of the "cls"
+    token, in every head; ``logits`` are those of a classifier, of label 1 against label 0.
 
     With a ``folder`` the arrays are written there and returned as memory maps. Sentences it holds
     already, from a run that was interrupted or finished, are not computed again; a folder that was

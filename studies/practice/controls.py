@@ -21,11 +21,17 @@ from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
 Probe = Literal["value", "cls", "location"]
+COLUMNS = {  # task: its column in the summary
+    "label": "label",
+    "control": "control",
+    "shuffled labels": "shuffled",
+    "random direction": "random",
+}
 TOKEN_SENTENCES = 150  # of which every token is kept, for the location
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(StudyOptions, Subject):
+class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("value", "cls", "location")
     """Which probes."""
     layers: tuple[int, ...] = ()
@@ -45,14 +51,14 @@ def run(options: Options) -> Result:
         raise ValueError("--max-rows must be at least 100, --jobs and --draws at least 1")
     options.check_seed()
 
-    from data_gen import read_data
     from probing.models.pretrained import load_model, untrained_like
     from probing.probes.controls import control_splits
 
     start = time.perf_counter()
     model, tokenizer = load_model(options.model)
     options.check_layers(options.layers, model)
-    dataset = control_splits(read_data(options.data), max_sentences=options.max_rows)
+    dataset = control_splits(options.read_data(), max_sentences=options.max_rows)
+    options.check_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
     table = pd.concat(tables, ignore_index=True)
@@ -96,15 +102,19 @@ def claims(tables: Tables) -> Iterator[Claim]:
 def says(tables: Tables) -> Said:
     table = tables["controls"]
     keys = ["model", "probe", "layer"]
-    wide = table.pivot_table(index=keys, columns="task", values="accuracy", sort=False)
+    kinds = table["task"].where(~table["task"].str.startswith("control"), "control")
+    wide = table.assign(kind=kinds).pivot_table(
+        index=keys, columns="kind", values="accuracy", sort=False, aggfunc="max"
+    )
+    shown = wide[list(COLUMNS)].rename(columns=COLUMNS).map(number)
     labels = table[table["task"] == "label"].set_index(keys)
-    shown = wide.map(number)
     shown["selectivity"] = labels["selectivity"].map(number)
-    shown["compression of labels"] = labels["compression"].map("{:.1f}".format)
+    shown["compression"] = labels["compression"].map("{:.1f}".format)
     return [
         f"Probes of {model_name(tables)}: accuracy on held-out training sentences, beside the same "
-        "probe's on control tasks, shuffled labels and along random directions. Selectivity is the "
-        "first less the second; compression is that of an online code.",
+        "probe's on the control task (the better of two for a location), on shuffled labels and "
+        "along random directions. Selectivity is the first less the second; compression is that "
+        "of the labels in an online code.",
         shown,
     ]
 

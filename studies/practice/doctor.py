@@ -22,14 +22,14 @@ class Options(Subject):
 
 def main(options: Options) -> None:
     options.check_seed()
+    options = options.resolved()
 
-    from data_gen import read_data
     from probing.doctor.checks import examine
     from probing.doctor.subject import Patient
     from probing.models.pretrained import load_model
 
     model, tokenizer = load_model(options.model)
-    patient = Patient(model, tokenizer, read_data(options.data), seed=options.seed)
+    patient = Patient(model, tokenizer, options.read_data(), seed=options.seed)
     with counter("examining", "check") as progress:
         findings = examine(patient, progress=progress)
     print(report(findings))

@@ -3,14 +3,16 @@
 Fits linear probes on the hidden states of every layer (on [CLS] as in the paper, on the mean of the
 tokens, on the informative token), a location probe, both together (locate, then read) and a
 single-location head, all on the training split, and scores them on every split, beside an
-untrained model and shuffled labels.
+untrained model and shuffled labels. The directions k_hat and v_hat of every layer are written to
+directions.safetensors.
 """
 
+import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pandas as pd
 
@@ -19,67 +21,102 @@ from studies.rendering import intervals, pivoted
 from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
+DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
 N_SHUFFLES = 3
-CONTROL_ROWS = 1000  # of each split are enough for an untrained model ...
+FEW_WORDS = 10  # intervals over fewer words are too narrow to be believed
+CONTROL_ROWS = 1000  # sentences per split that are enough for an untrained model ...
 CONTROL_TOKEN_SENTENCES = 500  # ... and of these, for probes that see every token
+AS_RELEASED = "sentiment-as-released"  # the data of --protocol paper
 Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(StudyOptions, Subject):
-    position: tuple[Probe, ...] = ("cls", "mean", "value", "location", "reader", "head")
-    """Which probes; cls, mean and value differ in where they read."""
+class Options(Subject, StudyOptions):
+    probes: tuple[Probe, ...] = ("cls", "mean", "value", "location", "reader", "head")
+    """Which probes: of the summary token ([CLS]; a decoder's last), of the mean of the tokens, of
+    the informative token, of its location, of both together, and a single-location head."""
     layers: tuple[int, ...] = ()
-    """Only these layers (0 is the embeddings); all by default."""
+    """Only these layers (0 is the embeddings); by default all."""
     protocol: Literal["ours", "paper"] = "ours"
     """paper: as-released data, [CLS], all rows, scikit-learn's default C, mean over layers."""
-    controls: bool = True
+    no_controls: bool = False
     """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
     max_rows: int = 0
     """At most this many sentences of each split, drawn at random; 0 takes all."""
     jobs: int = os.cpu_count() or 1
-    """Processes that share the fits; results do not depend on it."""
+    """Number of processes that share the fits; results do not depend on it."""
     output: Path = Path("results/probes")
-    """Folder for the tables."""
+    """Folder for tables, the figure and the directions."""
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 0 or self.jobs < 1 or self.seed < 0:
+            raise ValueError("--max-rows and --seed must be at least 0, --jobs at least 1")
+        if not self.probes:
+            raise ValueError("--probes needs at least one probe")
+        paper = self.protocol == "paper"
+        if paper and (self.data not in (None, AS_RELEASED) or self.probes != Options.probes):
+            raise ValueError(
+                "--protocol paper has its own data and probe; leave out --data and --probes"
+            )
+
+    def resolved(self) -> Self:
+        """The same options, with the data of the protocol or of the model if none were given."""
+        return replace(self, data=AS_RELEASED) if self.protocol == "paper" else super().resolved()
 
 
 def run(options: Options) -> Result:
-    check(options)
-
-    from data_gen import read_data
     from probing.models.pretrained import load_model, untrained_like
     from probing.sentences import at_most
+    from studies.practice.probes_figure import plot_probes
 
-    dataset = read_data("sentiment-as-released" if options.protocol == "paper" else options.data)
-    check_words(options.data, dataset)
+    dataset = options.read_data()
+    check_words(str(options.data), dataset)
     if options.max_rows:
         dataset = at_most(dataset, options.max_rows)
     model, tokenizer = load_model(options.model)
     options.check_layers(options.layers, model)
-    table, plane = probed(options, model, tokenizer, dataset)
-    parts = [table.assign(model="trained")]
-    if options.controls:
+    options.check_words(tokenizer, dataset)
+    tables, readers = probed(options, model, tokenizer, dataset)
+    if not options.no_controls:
         untrained, part = untrained_like(model, options.seed), at_most(dataset, CONTROL_ROWS)
-        control, _ = probed(options, untrained, tokenizer, part, name="untrained")
-        parts.append(control.assign(model="untrained"))
-    tables = {"probes": pd.concat(parts, ignore_index=True)}
-    return Result(tables if plane is None else tables | {"plane": plane})
+        controls, _ = probed(options, untrained, tokenizer, part, name="untrained")
+        parts = [tables["probes"], controls["probes"]]
+        tables["probes"] = pd.concat(parts, ignore_index=True)
+    tables["splits"] = split_table(dataset)
+    layer = int(tables["plane"]["layer"].iloc[0]) if "plane" in tables else None
+    figures = {"probes": plot_probes(tables["probes"], layer)}
+    write = functools.partial(write_directions, readers) if readers else None
+    return Result(tables, figures, write=write)
 
 
-def check(options: Options) -> None:
-    if options.max_rows < 0 or options.jobs < 1 or options.seed < 0:
-        raise ValueError("--max-rows and --seed must be at least 0, --jobs at least 1")
-    if not options.position:
-        raise ValueError("--position needs at least one probe")
-    paper = options.protocol == "paper"
-    if paper and (options.data, options.position) != (Options.data, Options.position):
-        raise ValueError(
-            "--protocol paper has its own data and probe; leave out --data, --position"
-        )
+def split_table(dataset: Any) -> pd.DataFrame:
+    """How many sentences and informative words each split has, and which words are new in it."""
+    from probing.sentences import informative_words
+
+    words = {name: set(informative_words(split)) for name, split in dataset.items()}
+    rows = []
+    for name, split in dataset.items():
+        new = sorted(words[name] - words["train"])
+        row = {"split": name, "sentences": len(split), "words": len(words[name])}
+        rows.append(row | {"new_words": len(new), "examples": " ".join(new[:8])})
+    return pd.DataFrame(rows)
+
+
+def write_directions(readers: dict[int, Any], folder: Path) -> None:
+    """k_hat and v_hat of each layer's reader, as rows of two arrays beside the layers' numbers."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    k_hat, v_hat = (
+        np.stack([getattr(reader, name) for reader in readers.values()]).astype(np.float32)
+        for name in ("k_hat_", "v_hat_")
+    )
+    arrays = {"k_hat": k_hat, "v_hat": v_hat, "layers": np.array(list(readers))}
+    save_file(arrays, folder / DIRECTIONS)
 
 
 def check_words(data: str, dataset: Any) -> None:
-    """C and the layer are chosen on held-out words, of which each label needs some."""
+    """Each label needs words that can be held out, since C and the layer are chosen by them."""
     from probing.sentences import informative_words
 
     train = dataset["train"]
@@ -90,8 +127,8 @@ def check_words(data: str, dataset: Any) -> None:
     words: dict[str, set[str]] = {}
     for label, word in zip(train["label"][:], informative_words(train), strict=True):
         words.setdefault(train.features["label"].int2str(label), set()).add(word)
-    for label, its in words.items():
-        if len(its) < 2:
+    for label, label_words in words.items():
+        if len(label_words) < 2:
             raise ValueError(
                 f"{data}: the training split has only one informative word for {label!r}; probes "
                 "are chosen on words held out, so give at least two for each label"
@@ -100,43 +137,49 @@ def check_words(data: str, dataset: Any) -> None:
 
 def probed(
     options: Options, model: Any, tokenizer: Any, dataset: Any, *, name: str = "trained"
-) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """The table of one model, for the trained one with shuffled labels below and a plane beside."""
-    from probing.probes.by_layer import PAPER_C, chosen_layers, probe_states, token_plane
+) -> tuple[dict[str, pd.DataFrame], dict[int, Any]]:
+    """The tables of one model, and the trained model's readers by layer.
+
+    The table of the trained model includes shuffled labels, and a plane of its tokens is added.
+    """
+    from probing.probes.by_layer import PAPER_C, chosen_layers, fit_probes, probe_table, token_plane
     from probing.probes.splits import read_splits
 
     paper = options.protocol == "paper"
-    probes = ("cls",) if paper else options.position
+    probes = ("cls",) if paper else options.probes
     few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
     with counter(f"{name}: reading", "split") as progress:
         states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **few)
 
-    def table_of(probes: Any, **settings: Any) -> pd.DataFrame:
+    def fit(probes: Any, **settings: Any) -> tuple[Any, pd.DataFrame]:
         settings = {"seed": options.seed, "jobs": options.jobs} | settings
         with counter(f"{name}: probing", "fit") as progress:
             layers = options.layers or None
-            return probe_states(states, probes=probes, layers=layers, progress=progress, **settings)
+            fits = fit_probes(states, probes=probes, layers=layers, progress=progress, **settings)
+        return fits, probe_table(fits, states, seed=settings["seed"])
 
-    table = table_of(probes, C=PAPER_C if paper else None, standardize=not paper)
+    fits, table = fit(probes, C=PAPER_C if paper else None, standardize=not paper)
     table = table.assign(control="none")
     if name != "trained":
-        return table, None
-    tables, plane = [table], None
-    if options.controls:
-        tables.append(shuffled(table_of, probes, options.seed).assign(control="shuffled labels"))
-    if "reader" in probes and "test" in states:
+        return {"probes": table.assign(model=name)}, {}
+    parts, tables = [table], {}
+    if not options.no_controls:
+        parts.append(shuffled(fit, probes, options.seed).assign(control="shuffled labels"))
+    readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
+    if readers and "test" in states:
         best = chosen_layers(table[table["probe"] == "reader"])
-        plane = token_plane(states, "test", int(best["layer"].iloc[0]), seed=options.seed)
-    return pd.concat(tables, ignore_index=True), plane
+        layer = int(best["layer"].iloc[0])
+        tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
+    return tables | {"probes": pd.concat(parts, ignore_index=True).assign(model=name)}, readers
 
 
-def shuffled(table_of: Any, probes: Any, seed: int) -> pd.DataFrame:
-    """Means over draws of the labels; a location has no label that could be shuffled.
+def shuffled(fit: Any, probes: Any, seed: int) -> pd.DataFrame:
+    """Means over draws of shuffled labels; a location has no label that could be shuffled.
 
-    The C of a shuffled task means nothing: fixed, so that the control is cheap.
+    The C of a shuffled task means nothing, so it is fixed, which makes the control cheap.
     """
-    asked = [probe for probe in probes if probe != "location"]
-    draws = [table_of(asked, C=0.01, shuffled=True, seed=seed + i) for i in range(N_SHUFFLES)]
+    labelled = [probe for probe in probes if probe != "location"]
+    draws = [fit(labelled, C=0.01, shuffled=True, seed=seed + i)[1] for i in range(N_SHUFFLES)]
     keys = ["probe", "layer", "split"]
     return pd.concat(draws).groupby(keys, sort=False).mean().reset_index()
 
@@ -172,12 +215,36 @@ def says(tables: Tables) -> Said:
         parts.append(recipe.assign(model=f"{name}, layer {layer}: the recipe"))
     shown = pd.concat(parts)
     above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
+    splits = tables["splits"].set_index("split")
+    splits.columns = splits.columns.str.replace("_", " ")
+    intro = "Sentences of each split and their informative words; new ones are not in `train`."
     return [
+        " ".join(filter(None, [intro, few(splits)])),
+        splits,
         f"Accuracy, mean over layers {above[0]} to {above[-1]} with the mean ends of its intervals "
-        "(of `location`: share of sentences whose informative token ranks first). The recipe is "
-        "`reader` at the layer that cross-validation over training words chose.",
+        "(of `location`: share of sentences whose informative token ranks first). `cls` reads the "
+        "token that summarises a sentence: [CLS] of an encoder, the last token of a decoder. The "
+        "recipe is `reader` at the layer that cross-validation over training words chose.",
         pivoted(shown, intervals(shown), ["model", "probe"], "split"),
     ]
 
 
-STUDY = study(__name__, "Probes by layer", "python scripts/probe.py")
+def few(splits: pd.DataFrame) -> str:
+    """A warning that names the splits with few words; empty if there are none."""
+    names = [f"`{name}` ({n})" for name, n in splits["words"].items() if n < FEW_WORDS]
+    if not names:
+        return ""
+    return (
+        f"Fewer than {FEW_WORDS} words decide the labels of {', '.join(names)}: intervals "
+        "resample words, and over so few they are too narrow."
+    )
+
+
+STUDY = study(
+    __name__,
+    "Probes by layer",
+    "python scripts/probe.py",
+    probes="Accuracy of each probe by layer, one line per split; bands are 95% intervals, dotted "
+    "lines an untrained model of the same architecture, the dashed line the layer that "
+    "cross-validation over training words chose.",
+)

@@ -1,6 +1,7 @@
 """Token-wise sparsity of a model: how much does it look at, and depend on, the word that decides?
 
-For every layer and head the attention of [CLS] (mass on the informative word, top-1 rate, entropy,
+For every layer and head the attention of the summary token, [CLS] of an encoder and the last token
+of a decoder (mass on the informative word, top-1 rate, entropy,
 effective number of tokens, tokens for 95% of the mass, Gini), beside an untrained model and
 uniform attention. Of a classifier also what its predictions depend on: shares of occlusion and of
 gradient x input, and how often a swapped word changes the prediction.
@@ -9,13 +10,23 @@ gradient x input, and how often a swapped word changes the prediction.
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from studies.practice.subject import Subject
 from studies.study import Options as StudyOptions
-from studies.study import Result, Said, Tables, study
+from studies.study import Result, Said, Tables, counter, study
+
+COLUMNS = {  # of the table: what they are called in the summary
+    "mass": "its mass",
+    "top1": "word first",
+    "effective_tokens": "effective tokens",
+    "mass_special": "on special tokens",
+}
+MODELS = ("trained", "untrained", "uniform")  # in this order
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(StudyOptions, Subject):
+class Options(Subject, StudyOptions):
     model: str = "results/transformer"
     """The folder of a model (scripts/train_transformer.py makes one), minilm, or a hub name."""
     max_rows: int = 1000
@@ -28,7 +39,6 @@ def run(options: Options) -> Result:
     if options.max_rows < 1:
         raise ValueError(f"--max-rows must be at least 1, not {options.max_rows}")
 
-    from data_gen import read_data
     from probing.evaluation import compare_dependence, compare_sparsity
     from probing.models.pretrained import load_model, untrained_like
 
@@ -36,23 +46,38 @@ def run(options: Options) -> Result:
     classifies = any("Classification" in name for name in model.config.architectures or [])
     if classifies:
         model, tokenizer = load_model(options.model, classifier=True)
-    dataset = read_data(options.data)
+    dataset = options.read_data()
+    options.check_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
-    sparsity = compare_sparsity(models, tokenizer, dataset, max_sentences=options.max_rows)
+    with counter("attention", "split") as progress:
+        most = options.max_rows
+        sparsity = compare_sparsity(
+            models, tokenizer, dataset, max_sentences=most, progress=progress
+        )
     tables = {"sparsity": sparsity}
     if classifies:
-        tables["dependence"] = compare_dependence(models, tokenizer, dataset)
+        with counter("dependence", "split") as progress:
+            tables["dependence"] = compare_dependence(models, tokenizer, dataset, progress=progress)
     return Result(tables)
 
 
 def says(tables: Tables) -> Said:
-    test = tables["sparsity"].query("split == 'test'").drop(columns="split").round(3)
-    said = [
-        "Attention of [CLS] on the test split, by layer and head:",
-        test.set_index(["model", "layer", "head"]),
+    table = tables["sparsity"]
+    split = "test" if "test" in set(table["split"]) else "train"
+    heads = table[table["split"] == split].sort_values("mass", ascending=False)
+    heads = heads.assign(model=pd.Categorical(heads["model"], MODELS))
+    by_layer = heads.groupby(["model", "layer"], observed=True)
+    shown = by_layer[["head", *COLUMNS]].first().rename(columns=COLUMNS)
+    shown.insert(1, "mean of all heads", by_layer["mass"].mean())
+    said: Said = [
+        f"Attention of the summary token ([CLS]; a decoder's last token) on the {split} split: of "
+        "each layer the head that looks most at the informative word. sparsity.parquet has all "
+        "heads, measures and splits.",
+        shown.round(3),
     ]
     if "dependence" in tables:
         depends = tables["dependence"].round(3).set_index(["model", "split"])
+        depends.columns = depends.columns.str.replace("_", " ")
         said += ["What the prediction depends on:", depends]
     return said
 

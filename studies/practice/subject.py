@@ -1,20 +1,32 @@
 """What a command on any model looks at: the options that such commands share."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from studies.results import SETTINGS, read_json
 from studies.study import Tables
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+DEFAULT_DATA = "sentiment"
+SPEC = "spec.toml"  # in the folder of a Transformer of ours: what it was trained on
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     model: str = "minilm"
     """minilm, the folder of a model, or a name on the hub such as bert-base-uncased."""
-    data: str = "sentiment"
-    """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL."""
+    data: str | None = None
+    """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL file;
+    by default what the model was trained on if train_transformer.py made it, else sentiment."""
     seed: int = 0
     """Seed of the untrained model, of controls and of intervals."""
+
+    def resolved(self) -> Self:
+        """The same options, with the data that the model was trained on if none were given."""
+        return self if self.data else replace(self, data=trained_on(self.model))
 
     def check_seed(self) -> None:
         if self.seed < 0:
@@ -24,6 +36,43 @@ class Subject:
         n_layers = model.config.num_hidden_layers
         if any(not 0 <= layer <= n_layers for layer in layers):
             raise ValueError(f"--layers must lie between 0 and {n_layers} for {self.model}")
+
+    def read_data(self) -> "DatasetDict":
+        """The sentences; a line says which they are."""
+        from data_gen import read_data
+
+        assert self.data, "resolved() fills it in"
+        dataset = read_data(self.data)
+        print(f"model: {self.model}; data: {self.data}", flush=True)
+        return dataset
+
+    def check_words(self, tokenizer: Any, dataset: "DatasetDict") -> None:
+        """Refuse training sentences of which the model knows no word; name other such splits."""
+        from data_gen import unknown_shares
+        from probing.sentences import at_most
+
+        shares = unknown_shares(tokenizer, at_most(dataset, 200))
+        unknown = [name for name, share in shares.items() if share == 1]
+        if "train" in unknown:
+            raise ValueError(
+                f"every word of {self.data} is {tokenizer.unk_token} to {self.model}; give with "
+                "--data the sentences that it was trained on"
+            )
+        if unknown:
+            words = f"every word is {tokenizer.unk_token} to {self.model}"
+            print(f"note: {words} in {', '.join(unknown)}", flush=True)
+
+
+def trained_on(model: str) -> str:
+    """The dataset of a Transformer that train_transformer.py made; of any other model sentiment."""
+    folder = Path(model)
+    try:
+        spec = str(read_json(folder / SETTINGS)["spec"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return DEFAULT_DATA
+    if ", sha256" not in spec:  # a built-in one, by name
+        return spec
+    return str(folder / SPEC) if (folder / SPEC).is_file() else DEFAULT_DATA
 
 
 def model_name(tables: Tables) -> str:

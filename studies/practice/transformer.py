@@ -6,6 +6,7 @@ metrics.json. A run that was killed is resumed by the same command. torchrun sta
 processes.
 """
 
+import math
 import os
 import shutil
 import time
@@ -17,11 +18,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from studies.practice.subject import SPEC
 from studies.rendering import interval
 from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, study
+
+LEARNED = 0.9  # accuracy on the training split below which more epochs are suggested ...
+ENOUGH_STEPS = 250  # ... so that there are as many steps as one epoch of the published split has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +73,7 @@ def run(options: Options) -> Result | None:
     first_process = os.environ.get("RANK", "0") == "0"
     checkpoints = checkpoint_folder(options, first_process)
 
+    from data_gen import read_spec
     from probing.evaluation import evaluate
     from probing.models.training import SNAPSHOTS, one_torch_thread
 
@@ -84,13 +90,31 @@ def run(options: Options) -> Result | None:
 
     def write(folder: Path) -> None:
         model.save_pretrained(folder)
+        (folder / SPEC).write_text(read_spec(options.spec).text, encoding="utf-8")
         tokenizer.save_pretrained(folder)
         write_json(folder / "metrics.json", metrics_of(table, options.seed, seconds))
         if options.snapshots:
             shutil.copytree(checkpoints / SNAPSHOTS, folder / SNAPSHOTS)
 
     remark = f"trained and evaluated in {seconds:.0f} s"
+    if hint := advice(table, options):
+        remark = f"{hint}\n{remark}"
     return Result({"metrics": table}, {}, remark, write, scratch=checkpoints)
+
+
+def advice(table: pd.DataFrame, options: Options) -> str:
+    """What to do if the training split itself was not learned; nothing if it was."""
+    from probing.models.training import TrainingConfig
+
+    train = table.set_index("split").loc["train"]
+    if train["accuracy"] >= LEARNED:
+        return ""
+    n_steps = math.ceil(train["rows"] * options.epochs / TrainingConfig.batch_size)
+    epochs = max(2 * options.epochs, math.ceil(options.epochs * ENOUGH_STEPS / n_steps))
+    return (
+        f"note: the model has learned little, {train['accuracy']:.3f} on the training split after "
+        f"{n_steps} steps; more epochs may help: --epochs {epochs}"
+    )
 
 
 def checkpoint_folder(options: Options, first_process: bool) -> Path:

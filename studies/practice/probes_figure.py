@@ -1,0 +1,66 @@
+"""Accuracy of each probe by layer: tables in, Figure out."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from slr.figures import COLOURS, GREY, MARKERS, journal_style, panels
+
+TITLES = {
+    "summary": "summary token",
+    "mean": "mean of the tokens",
+    "value": "informative token, place given",
+    "location": "location (ranks first)",
+    "reader": "locate, then read",
+    "head": "single-location head",
+}
+
+
+def plot_probes(table: pd.DataFrame, chosen: int | None = None) -> Figure:
+    """One panel per probe: accuracy by layer with its interval, one line per split.
+
+    ``table``: model, control, probe, layer, split, accuracy, low, high. Dotted lines are the
+    untrained model's. ``chosen`` is the layer of the reader that cross-validation chose.
+    """
+    table = table[table["control"] == "none"]
+    probes = list(dict.fromkeys(table["probe"]))
+    splits = [name for name in dict.fromkeys(table["split"]) if name != "train"] or ["train"]
+    splits = splits[: len(COLOURS)]
+    columns = min(3, len(probes))
+    rows = math.ceil(len(probes) / columns)
+    with journal_style():
+        figure, axes = panels(rows, columns, (3.0 * columns + 0.4, 2.4 * rows + 0.5))
+        for ax in axes[len(probes) :]:
+            ax.remove()
+        for probe, ax in zip(probes, axes, strict=False):
+            draw_probe(ax, table[table["probe"] == probe], splits)
+            ax.set_title(TITLES[probe])
+            if probe == "reader" and chosen is not None:
+                ax.axvline(chosen, color=GREY, linewidth=0.8, linestyle="--")
+        lines = [
+            Line2D([], [], color=colour, marker=marker, markersize=4, label=name)
+            for name, colour, marker in zip(splits, COLOURS, MARKERS, strict=False)
+        ]
+        if "untrained" in set(table["model"]):
+            lines.append(Line2D([], [], color=GREY, linestyle=":", label="untrained model"))
+        figure.legend(handles=lines, loc="outside lower center", ncols=4)
+    return figure
+
+
+def draw_probe(ax: Axes, table: pd.DataFrame, splits: list[str]) -> None:
+    for split, colour, marker in zip(splits, COLOURS, MARKERS, strict=False):
+        for model, rows in table[table["split"] == split].groupby("model"):
+            rows = rows.sort_values("layer")
+            if model == "untrained":
+                ax.plot(rows["layer"], rows["accuracy"], color=colour, linestyle=":", linewidth=1)
+                continue
+            ax.plot(rows["layer"], rows["accuracy"], color=colour, marker=marker, markersize=4)
+            ax.fill_between(rows["layer"], rows["low"], rows["high"], color=colour, alpha=0.12)
+    ax.set(xlabel="layer (0: embeddings)", ylabel="accuracy", ylim=(-0.02, 1.02))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
