@@ -42,8 +42,8 @@ def bare_loop(
     names = {id(p) for p in plain}
     decayed = [p for p in model.parameters() if id(p) not in names]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=config.learning_rate)
-    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / len(batches))
+    optimiser = torch.optim.AdamW(groups, lr=config.learning_rate)
+    decay = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / len(batches))
     model.train()
     for batch in batches:
         rows = [sentences[i] for i in batch.tolist()]
@@ -53,9 +53,9 @@ def bare_loop(
         output = model(input_ids=input_ids, attention_mask=input_ids != padding, labels=numbers)
         output.loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        optimiser.step()
         decay.step()
-        optimizer.zero_grad()
+        optimiser.zero_grad()
     model.eval()
 
 

@@ -121,5 +121,5 @@ def _check_spelling(
 def _letters(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
     """The text as the tokenizer sees it (lower-cased if it does that), without white space."""
     normalizer = tokenizer.backend_tokenizer.normalizer
-    normalized = normalizer.normalize_str(text) if normalizer else text
-    return "".join(normalized.replace("\u2581", " ").split())  # SentencePiece's sign for a space
+    normalised = normalizer.normalize_str(text) if normalizer else text
+    return "".join(normalised.replace("\u2581", " ").split())  # SentencePiece's sign for a space

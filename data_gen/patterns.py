@@ -1,4 +1,4 @@
-"""Sentences, and patterns: sequences of slots, each of which is an indexed list of sentences.
+"""Sentences, and patterns: a pattern is a sequence of slots and an indexed list of sentences.
 
 Sentence i is found by writing i in mixed radix, one digit per slot, the last slot varying
 fastest. Nothing is enumerated, so a pattern of 10^12 sentences costs no more than one of ten.

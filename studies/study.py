@@ -66,7 +66,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim of the paper or of ours, what it requires of the results, and what they show."""
+    """A claim (of the paper, or our own), what it requires of the results, and what they show."""
 
     claim: str
     paper: str = ""  # what the paper says; empty for our own claims
