@@ -40,7 +40,7 @@ def build_dataset(
     schema, dataset = features(spec.lexicon.labels).arrow_schema, DatasetDict()
     for split in chosen_splits(spec, extended=extended, max_rows=max_rows):
         columns = dict(zip(Sentence._fields, map(list, zip(*split, strict=True)), strict=True))
-        # As Dataset.from_dict, which would look at every word of every row first: four times faster.
+        # Dataset.from_dict gives the same, four times slower: it encodes every word by itself.
         table = InMemoryTable(pa.Table.from_pydict(columns, schema=schema))
         dataset[split.name] = Dataset(table, split=NamedSplit(split.name))
     return dataset

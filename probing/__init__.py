@@ -2,7 +2,7 @@
 
 >>> from probing import LinearProbe, extract, load_model
 >>> states = extract(*load_model("minilm"), build_dataset()["train"])
->>> LinearProbe().fit(states.at(3, "cls"), states.tokens.labels, groups=states.tokens.words)
+>>> LinearProbe().fit(states.at(3, "summary"), states.tokens.labels, groups=states.tokens.words)
 
 A name is imported when it is first used: ``import probing`` loads neither torch nor transformers.
 """
@@ -17,7 +17,7 @@ _EXPORTS = {
     "circuits.learning": "learning_curve",
     "doctor.checks": "examine",
     "doctor.subject": "Patient",
-    "evaluation": "cls_attention compare_sparsity evaluate",
+    "evaluation": "compare_sparsity evaluate summary_attention",
     "models.presets": "build_model",
     "models.pretrained": "load_model revision_of untrained_like",
     "models.training": "TrainingConfig one_torch_thread train",

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 N_FOR_LAYER = 500  # training sentences on which the layer that reads the word is found
 
 
-def cls_attention(model: Any, tokenizer: Any, rows: Any) -> States:
+def summary_attention(model: Any, tokenizer: Any, rows: Any) -> States:
     """The attention of [CLS] (the last token of a decoder) to all tokens, and no states.
 
-    >>> cls_attention(model, tokenizer, dataset["test"]).attention.shape
+    >>> summary_attention(model, tokenizer, dataset["test"]).attention.shape
     """
     return extract(model, tokenizer, rows, positions=(), attention=True)
 
@@ -38,7 +38,7 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
     """
     train = dataset["train"]
     some = train.select(draw(len(train), N_FOR_LAYER))
-    layer = reading_layer(cls_attention(model, tokenizer, some))
+    layer = reading_layer(summary_attention(model, tokenizer, some))
     table: list[dict[str, Any]] = []
     rngs = np.random.default_rng(seed).spawn(len(dataset))
     for (name, split), rng in zip(dataset.items(), rngs, strict=True):
@@ -74,7 +74,7 @@ def compare_sparsity(
     for done, (split, data) in enumerate(dataset.items(), 1):
         rows = columns_of(data.select(draw(len(data), max_sentences)))
         for name, model in models.items():
-            states = cls_attention(model, tokenizer, rows)
+            states = summary_attention(model, tokenizer, rows)
             tables[name, split] = sparsity_table(states)
         tables["uniform", split] = sparsity_table(states, uniform=True)
         if progress:

@@ -24,7 +24,7 @@ MEASURES = (
 def attention_mass(states: States) -> FloatArray:
     """The mass on the informative word, (sentences, layers, heads).
 
-    >>> attention_mass(cls_attention(model, tokenizer, dataset["test"])).mean(axis=0)
+    >>> attention_mass(summary_attention(model, tokenizer, dataset["test"])).mean(axis=0)
     """
     return _mass_on(states.tokens.informative, _weights(states), states)
 

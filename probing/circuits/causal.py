@@ -129,10 +129,10 @@ def _erasures(
     named = {"mean difference": directions.v_difference, "LEACE": None}
     named |= {"probe direction": directions.v_hat, "random": random}
     named |= {"standardised probe": directions.v_standardised}
-    for site in ("informative", "distractor", "cls"):
+    for site in ("informative", "distractor", "summary"):
         if not bool(trial.test.site(site).any()):
             continue
-        if site == "cls":  # the label as [CLS] holds it; the probes read the informative word
+        if site == "summary":  # the label as [CLS] holds it; the probes read the informative word
             states = trained.at(layer)[trial.train.offsets[:-1]].astype(float)
             positive, negative = (states[labels == label].mean(0) for label in (1, 0))
             named = {"mean difference": positive - negative, "LEACE": None, "random": random}
@@ -185,7 +185,7 @@ def _head_tests(trial: Trial) -> Iterator[tuple[dict[str, Any], AbstractContextM
     for layer, attention in enumerate(attention_layers(trial.model), start=1):
         pairs = [(layer, head + 1) for head in range(attention.self.num_attention_heads)]
         silenced = {f"head {pair[1]}": [pair] for pair in pairs} | {"all heads": pairs}
-        row = {"site": "cls", "layer": layer}
+        row = {"site": "summary", "layer": layer}
         for name, which in silenced.items():
             yield {"test": "ablate head", "edit": name} | row, without_heads(trial.model, which)
         for site in ("informative", "distractor"):

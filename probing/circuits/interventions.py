@@ -109,8 +109,8 @@ class Steer(_Along):
 class Leace(Edit):
     """The least change after which no linear probe can tell a concept (Belrose et al. 2023).
 
-    >>> edit = Leace.fit(states.at(1, "cls"), states.tokens.labels)
-    >>> edit(torch.as_tensor(states.at(1, "cls")))
+    >>> edit = Leace.fit(states.at(1, "summary"), states.tokens.labels)
+    >>> edit(torch.as_tensor(states.at(1, "summary")))
     """
 
     left: Tensor = field(repr=False)  # (d, 1): the projection is I - left right

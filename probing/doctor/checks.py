@@ -229,7 +229,7 @@ def seeds(patient: Patient) -> tuple[bool, str]:
 def cache_keys(patient: Patient) -> tuple[bool, str]:
     tokenizer = copy.deepcopy(patient.tokenizer)
     tokenizer.add_tokens(["a-word-that-no-text-holds"])
-    options: dict[str, Any] = {"positions": ("cls",)}
+    options: dict[str, Any] = {"positions": ("summary",)}
     others: dict[str, dict[str, Any]] = {
         "model": {"model": patient.untrained(patient.model, patient.seed + 1)},
         "tokenizer": {"tokenizer": tokenizer},
@@ -245,7 +245,7 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
             with suppress(ActivationError):
                 patient.run(**options | changed, folder=folder)
                 accepted.append(name)
-        same = np.array_equal(first.pooled["cls"], again.pooled["cls"])
+        same = np.array_equal(first.pooled["summary"], again.pooled["summary"])
         del first, again  # memory maps of files that are about to go
     but = f"but not another {' or '.join(accepted)}" if accepted else "read back its own"
     measured = f"refused {len(others) - len(accepted)} of {len(others)} others, {but}"

@@ -96,7 +96,7 @@ def probe_states(states: dict[str, SplitStates], *, seed: int = 0, **options: An
     """The table of ``fit_probes``, whose options these are, for those who want no probes.
 
     >>> states = read_splits(model, tokenizer, dataset)
-    >>> probe_states(states, probes=("cls", "reader"), layers=[3])
+    >>> probe_states(states, probes=("summary", "reader"), layers=[3])
     """
     return probe_table(fit_probes(states, seed=seed, **options), states, seed=seed)
 

@@ -30,7 +30,7 @@ from probing.states.tokens import Tokens
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-CONTROL_PROBES = ("value", "cls", "location")
+CONTROL_PROBES = ("value", "summary", "location")
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
     objective_ : minimum of the penalised sum of losses;  classes_ : the two labels;  n_iter_
 
     >>> states = extract(model, tokenizer, dataset["train"])
-    >>> LinearProbe().fit(states.at(3, "cls"), states.tokens.labels, groups=states.tokens.words)
+    >>> LinearProbe().fit(states.at(3, "summary"), states.tokens.labels, groups=states.tokens.words)
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from probing.states.tokens import States, Tokens
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-POOLED = {"cls": "cls", "mean": "mean", "value": "informative"}  # probe: position of its states
+POOLED = {"summary": "summary", "mean": "mean", "value": "informative"}  # by probe: its states
 TOKEN_PROBES = ("location", "reader", "head")
 PROBES = (*POOLED, *TOKEN_PROBES)
 
@@ -55,7 +55,7 @@ def read_splits(
 
     ``progress(done, of)`` counts splits.
 
-    >>> states = read_splits(model, tokenizer, dataset, probes=("cls", "reader"))
+    >>> states = read_splits(model, tokenizer, dataset, probes=("summary", "reader"))
     >>> states["test"].of("reader").at(3)
     """
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)

@@ -23,7 +23,7 @@ from probing.states.recording import Recording, recorded
 from probing.states.store import FolderStore, MemoryStore, key_of
 from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
-POSITIONS = ("cls", "informative", "mean", "tokens")
+POSITIONS = ("summary", "informative", "mean", "tokens")
 BATCH_FLOATS = 2**24  # 64 MiB: how much one batch may give in states, and again in attention
 
 Readout = Callable[[Tensor, Tensor], Tensor]  # last states, mask of words -> one logit per sentence
@@ -34,7 +34,7 @@ def extract(
     tokenizer: Any,
     rows: Any,
     *,
-    positions: Sequence[str] = ("cls", "informative", "mean"),
+    positions: Sequence[str] = ("summary", "informative", "mean"),
     attention: bool = False,
     logits: bool = False,
     max_tokens_per_batch: int = 2048,
@@ -46,17 +46,18 @@ def extract(
     ``rows`` is a split of a dataset, or a mapping with the columns "text" and "span" (the
     characters of the informative word) and, for probes, "label".
 
-    ``positions``: "cls" is the token that summarises the sentence, the first of an encoder and the
-    last of a decoder; "informative" the mean over the tokens of ``text[start:end]``; "mean" that
-    over all tokens but special ones; "tokens" every token. ``attention`` is that of the "cls"
-    token, in every head; ``logits`` are those of a classifier, of label 1 against label 0.
+    ``positions``: "summary" is the token that summarises the sentence, the first of an encoder
+    ([CLS]) and the last of a decoder; "informative" is the mean over the tokens of
+    ``text[start:end]``, "mean" that over all tokens but special ones, "tokens" every token.
+    ``attention`` is that of the summary token, in every head; ``logits`` are those of a
+    classifier, of label 1 against label 0.
 
     With a ``folder`` the arrays are written there and returned as memory maps. Sentences it holds
     already, from a run that was interrupted or finished, are not computed again; a folder that was
     made of anything else is refused. ``progress(done, of)`` counts distinct sentences.
 
-    >>> states = extract(model, tokenizer, dataset["test"], positions=("cls", "tokens"))
-    >>> states.at(3, "cls").shape  # (sentences, d_model)
+    >>> states = extract(model, tokenizer, dataset["test"], positions=("summary", "tokens"))
+    >>> states.at(3, "summary").shape  # (sentences, d_model)
     """
     rows = columns_of(rows)
     _check_request(rows, positions, max_tokens_per_batch)
@@ -181,7 +182,7 @@ def _run_batch(
     summary = lengths - 1 if anatomy.causal else torch.zeros_like(lengths)
     # Each pooled position is a weighted sum over tokens: one small product per layer gives all.
     chosen = {
-        "cls": torch.arange(padded.mask.shape[1]) == summary[:, None],
+        "summary": torch.arange(padded.mask.shape[1]) == summary[:, None],
         "informative": padded.of(tokens.informative),
         "mean": padded.of(~tokens.special),
     }

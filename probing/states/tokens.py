@@ -135,7 +135,7 @@ class Tokens:
     def site(self, name: str) -> Tensor:
         """A padded mask (sentences, tokens) of where an edit is made, for ``edited``."""
         masks = {"informative": self.informative, "distractor": self.distractor}
-        masks |= {"cls": self.positions == 0, "all words": ~self.special}
+        masks |= {"summary": self.positions == 0, "all words": ~self.special}
         return self.padded().of(masks[name])
 
 

@@ -29,7 +29,7 @@ def sentence_views(states: States, rows: Any) -> list[SentenceView]:
     """A view of each sentence. Required: attention, and a tokenizer with one token per word.
 
     >>> rows = dataset["test"].select(range(5))
-    >>> sentence_views(cls_attention(model, tokenizer, rows), rows)[0].words_only()
+    >>> sentence_views(summary_attention(model, tokenizer, rows), rows)[0].words_only()
     """
     rows, tokens, views = columns_of(rows), states.tokens, []
     if states.attention is None:

@@ -86,7 +86,7 @@ def plot_causal(table: pd.DataFrame) -> Figure:
         places = {
             "informative\ntoken": ("erase value", "informative", 0, "accuracy"),
             "distractor": ("erase value", "distractor", 0, "accuracy"),
-            "[CLS], after\nthe layer": ("erase value", "cls", 1, "accuracy"),
+            "[CLS], after\nthe layer": ("erase value", "summary", 1, "accuracy"),
         }
         _grouped(value, part, places)
         value.set_title("(a) erase what tells the labels apart", loc="left")

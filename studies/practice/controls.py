@@ -20,7 +20,7 @@ from studies.rendering import number
 from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
-Probe = Literal["value", "cls", "location"]
+Probe = Literal["value", "summary", "location"]
 COLUMNS = {  # task: its column in the summary
     "label": "label",
     "control": "control",
@@ -32,7 +32,7 @@ TOKEN_SENTENCES = 150  # of which every token is kept, for the location
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
-    probes: tuple[Probe, ...] = ("value", "cls", "location")
+    probes: tuple[Probe, ...] = ("value", "summary", "location")
     """Which probes."""
     layers: tuple[int, ...] = ()
     """Only these layers (0 is the embeddings); all by default."""

@@ -43,7 +43,7 @@ class Series(NamedTuple):
 
 SERIES = {  # by name in the table
     "bert-published": Series("BERT [CLS], published", GREY),
-    "minilm-cls": Series("MiniLM [CLS]", SKY),
+    "minilm-summary": Series("MiniLM [CLS]", SKY),
     "minilm-mean": Series("MiniLM token mean", BLUE),
     "minilm-head": Series("MiniLM, single-location head", GREEN),
     "minilm-reader": Series("MiniLM, locate and read (layer by CV)", YELLOW),

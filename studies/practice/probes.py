@@ -27,12 +27,12 @@ FEW_WORDS = 10  # intervals over fewer words are too narrow to be believed
 CONTROL_ROWS = 1000  # sentences per split that are enough for an untrained model ...
 CONTROL_TOKEN_SENTENCES = 500  # ... and of these, for probes that see every token
 AS_RELEASED = "sentiment-as-released"  # the data of --protocol paper
-Probe = Literal["cls", "mean", "value", "location", "reader", "head"]
+Probe = Literal["summary", "mean", "value", "location", "reader", "head"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
-    probes: tuple[Probe, ...] = ("cls", "mean", "value", "location", "reader", "head")
+    probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
     """Which probes: of the summary token ([CLS]; a decoder's last), of the mean of the tokens, of
     the informative token, of its location, of both together, and a single-location head."""
     layers: tuple[int, ...] = ()
@@ -146,7 +146,7 @@ def probed(
     from probing.probes.splits import read_splits
 
     paper = options.protocol == "paper"
-    probes = ("cls",) if paper else options.probes
+    probes = ("summary",) if paper else options.probes
     few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
     with counter(f"{name}: reading", "split") as progress:
         states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **few)
@@ -222,8 +222,8 @@ def says(tables: Tables) -> Said:
         " ".join(filter(None, [intro, few(splits)])),
         splits,
         f"Accuracy, mean over layers {above[0]} to {above[-1]} with the mean ends of its intervals "
-        "(of `location`: share of sentences whose informative token ranks first). `cls` reads the "
-        "token that summarises a sentence: [CLS] of an encoder, the last token of a decoder. The "
+        "(of `location`: share of sentences whose informative token ranks first). `summary` reads "
+        "the token that summarises a sentence: [CLS] of an encoder, the last token of a decoder. The "
         "recipe is `reader` at the layer that cross-validation over training words chose.",
         pivoted(shown, intervals(shown), ["model", "probe"], "split"),
     ]

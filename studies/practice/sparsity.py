@@ -20,7 +20,6 @@ COLUMNS = {  # of the table: what they are called in the summary
     "mass": "its mass",
     "top1": "word first",
     "effective_tokens": "effective tokens",
-    "mass_special": "on special tokens",
 }
 MODELS = ("trained", "untrained", "uniform")  # in this order
 
@@ -65,6 +64,7 @@ def says(tables: Tables) -> Said:
     table = tables["sparsity"]
     split = "test" if "test" in set(table["split"]) else "train"
     heads = table[table["split"] == split].sort_values("mass", ascending=False)
+    heads = heads[(heads["model"] != "uniform") | (heads["layer"] == 1)]  # all alike
     heads = heads.assign(model=pd.Categorical(heads["model"], MODELS))
     by_layer = heads.groupby(["model", "layer"], observed=True)
     shown = by_layer[["head", *COLUMNS]].first().rename(columns=COLUMNS)
