@@ -206,13 +206,13 @@ def says(tables: Tables) -> Said:
     table, name = tables["probes"], model_name(tables)
     parts = []
     for (model, control), rows in table.groupby(["model", "control"], sort=False):
-        words = [name if model == "trained" else "untrained", control.replace("none", "")]
-        parts.append(layer_means(rows).assign(model=", ".join(filter(None, words))))
+        label = control if control != "none" else name if model == "trained" else model
+        parts.append(layer_means(rows).assign(model=label))
     rows = true_labels(table)
     if "reader" in set(rows["probe"]) and rows["cv_score"].notna().any():
         recipe = chosen_layers(rows[rows["probe"] == "reader"])
         layer = recipe["layer"].iloc[0]
-        parts.append(recipe.assign(model=f"{name}, layer {layer}: the recipe"))
+        parts.append(recipe.assign(model="the recipe", probe=f"reader, layer {layer}"))
     shown = pd.concat(parts)
     above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
     splits = tables["splits"].set_index("split")
@@ -223,8 +223,8 @@ def says(tables: Tables) -> Said:
         splits,
         f"Accuracy, mean over layers {above[0]} to {above[-1]} with the mean ends of its intervals "
         "(of `location`: share of sentences whose informative token ranks first). `summary` reads "
-        "the token that summarises a sentence: [CLS] of an encoder, the last token of a decoder. The "
-        "recipe is `reader` at the layer that cross-validation over training words chose.",
+        "the token that summarises a sentence: [CLS] of an encoder, the last token of a decoder. "
+        "The recipe is `reader` at the layer that cross-validation over training words chose.",
         pivoted(shown, intervals(shown), ["model", "probe"], "split"),
     ]
 
@@ -244,7 +244,7 @@ STUDY = study(
     __name__,
     "Probes by layer",
     "python scripts/probe.py",
-    probes="Accuracy of each probe by layer, one line per split; bands are 95% intervals, dotted "
-    "lines an untrained model of the same architecture, the dashed line the layer that "
+    probes="Accuracy of each probe by layer, one line per split, with 95% intervals; dotted "
+    "lines are an untrained model of the same architecture, the dashed line the layer that "
     "cross-validation over training words chose.",
 )

@@ -20,6 +20,7 @@ TITLES = {
     "reader": "locate, then read",
     "head": "single-location head",
 }
+DODGE = 0.08  # of a layer, between splits
 
 
 def plot_probes(table: pd.DataFrame, chosen: int | None = None) -> Figure:
@@ -41,6 +42,8 @@ def plot_probes(table: pd.DataFrame, chosen: int | None = None) -> Figure:
         for probe, ax in zip(probes, axes, strict=False):
             draw_probe(ax, table[table["probe"] == probe], splits)
             ax.set_title(TITLES[probe])
+            if ax.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+                ax.set_ylabel("accuracy")
             if probe == "reader" and chosen is not None:
                 ax.axvline(chosen, color=GREY, linewidth=0.8, linestyle="--")
         lines = [
@@ -49,18 +52,24 @@ def plot_probes(table: pd.DataFrame, chosen: int | None = None) -> Figure:
         ]
         if "untrained" in set(table["model"]):
             lines.append(Line2D([], [], color=GREY, linestyle=":", label="untrained model"))
-        figure.legend(handles=lines, loc="outside lower center", ncols=4)
+        figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
     return figure
 
 
 def draw_probe(ax: Axes, table: pd.DataFrame, splits: list[str]) -> None:
-    for split, colour, marker in zip(splits, COLOURS, MARKERS, strict=False):
+    """Lines with intervals, side by side in each layer so that no interval hides another."""
+    for i, (split, colour, marker) in enumerate(zip(splits, COLOURS, MARKERS, strict=False)):
+        dodge = DODGE * (i - (len(splits) - 1) / 2)
         for model, rows in table[table["split"] == split].groupby("model"):
-            rows = rows.sort_values("layer")
+            layer, accuracy, low, high = (
+                rows.sort_values("layer")[name].to_numpy()
+                for name in ("layer", "accuracy", "low", "high")
+            )
             if model == "untrained":
-                ax.plot(rows["layer"], rows["accuracy"], color=colour, linestyle=":", linewidth=1)
+                ax.plot(layer + dodge, accuracy, color=colour, linestyle=":", linewidth=1)
                 continue
-            ax.plot(rows["layer"], rows["accuracy"], color=colour, marker=marker, markersize=4)
-            ax.fill_between(rows["layer"], rows["low"], rows["high"], color=colour, alpha=0.12)
-    ax.set(xlabel="layer (0: embeddings)", ylabel="accuracy", ylim=(-0.02, 1.02))
+            ends = [accuracy - low, high - accuracy]
+            style = {"color": colour, "marker": marker, "markersize": 4, "elinewidth": 0.9}
+            ax.errorbar(layer + dodge, accuracy, ends, label=split, **style)
+    ax.set(xlabel="layer (0: embeddings)", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
