@@ -106,7 +106,7 @@ def says(tables: Tables) -> Said:
     wide = table.assign(kind=kinds).pivot_table(
         index=keys, columns="kind", values="accuracy", sort=False, aggfunc="max"
     )
-    shown = wide[list(COLUMNS)].rename(columns=COLUMNS).map(number)
+    shown = wide[list(COLUMNS)].rename(columns=COLUMNS).rename_axis(columns=None).map(number)
     labels = table[table["task"] == "label"].set_index(keys)
     shown["selectivity"] = labels["selectivity"].map(number)
     shown["compression"] = labels["compression"].map("{:.1f}".format)

@@ -47,20 +47,25 @@ class Subject:
         return dataset
 
     def check_words(self, tokenizer: Any, dataset: "DatasetDict") -> None:
-        """Refuse training sentences of which the model knows no word; name other such splits."""
-        from data_gen import unknown_shares
-        from probing.sentences import at_most
+        """Refuse data whose training split has no informative word that the model knows.
 
-        shares = unknown_shares(tokenizer, at_most(dataset, 200))
-        unknown = [name for name, share in shares.items() if share == 1]
+        Other such splits are named: there a model from scratch can only guess.
+        """
+        from probing.sentences import at_most
+        from probing.states.tokens import tokenise
+
+        unknown = []
+        for name, part in at_most(dataset, 200).items():
+            tokens = tokenise(tokenizer, part)
+            if (tokens.ids[tokens.informative] == tokenizer.unk_token_id).all():
+                unknown.append(name)
+        same = f"all informative words are the same {tokenizer.unk_token} to {self.model}"
         if "train" in unknown:
             raise ValueError(
-                f"every word of {self.data} is {tokenizer.unk_token} to {self.model}; give with "
-                "--data the sentences that it was trained on"
+                f"{self.data}: {same}; give with --data the sentences that it was trained on"
             )
         if unknown:
-            words = f"every word is {tokenizer.unk_token} to {self.model}"
-            print(f"note: {words} in {', '.join(unknown)}", flush=True)
+            print(f"note: {same} in {', '.join(unknown)}", flush=True)
 
 
 def trained_on(model: str) -> str:

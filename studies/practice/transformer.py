@@ -112,8 +112,8 @@ def advice(table: pd.DataFrame, options: Options) -> str:
     n_steps = math.ceil(train["rows"] * options.epochs / TrainingConfig.batch_size)
     epochs = max(2 * options.epochs, math.ceil(options.epochs * ENOUGH_STEPS / n_steps))
     return (
-        f"note: the model has learned little, {train['accuracy']:.3f} on the training split after "
-        f"{n_steps} steps; more epochs may help: --epochs {epochs}"
+        f"note: accuracy {train['accuracy']:.3f} on the training split after {n_steps} steps; "
+        f"more epochs may help: --epochs {epochs}"
     )
 
 
