@@ -18,20 +18,39 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     Parameters
     ----------
-    gate : "erf" (two-sided, the paper's), "one-sided" ((1 + erf)/2) or "softmax".
-    lam : sharpness of the gate, fixed; k is a unit vector.
-    threshold : where the gate opens (a softmax does not see it); only its start with
-    fit_threshold : find the threshold too.
-    unit_v : keep v on the unit sphere, as in the paper; False lets its length adapt to y.
-    n_starts : the problem is not convex: the best of one start from moments of the data and random
-        ones, whose seed is ``random_state``.
-    max_iter, tol : of L-BFGS.
-    step_size : of partial_fit, which makes one projected gradient step on the batch it is given.
+    gate
+        "erf" (two-sided, the paper's), "one-sided" ((1 + erf)/2) or "softmax".
+    lam
+        Sharpness of the gate, fixed; k is a unit vector.
+    threshold
+        Where the gate opens (a softmax does not see it); with ``fit_threshold`` only its start.
+    fit_threshold
+        Find the threshold too.
+    unit_v
+        Keep v on the unit sphere, as in the paper; False lets its length adapt to y.
+    n_starts
+        The problem is not convex: the best of one start from moments of the data and random ones.
+    max_iter
+        The most iterations of L-BFGS from a start.
+    tol
+        Tolerance of L-BFGS on the gradient.
+    step_size
+        Of partial_fit, which makes one projected gradient step on the batch it is given.
+    random_state
+        Seed of the random starts.
 
     Attributes
     ----------
-    k_, v_ : the directions, shape (d,);  threshold_ : float
-    loss_ : mean squared error on the training data;  n_iter_ : iterations of the best start
+    k_ : array of shape (d,)
+        Direction that says where to look.
+    v_ : array of shape (d,)
+        Direction that says what to read.
+    threshold_ : float
+        Where the gate opens.
+    loss_ : float
+        Mean squared error on the training data.
+    n_iter_ : int
+        Iterations of the best start, or steps of partial_fit.
 
     >>> X, y, _ = sample_batch(task, sample_truth(task, rng), 100, rng)
     >>> SingleLocationRegressor(gate="softmax", n_starts=1).fit(X, y).predict(X).shape

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from headless import headless_browser
 from PIL import Image
 
 from data_gen import build_tokenizer
@@ -407,21 +408,8 @@ def test_fixed_points_of_the_page_are_those_of_slr(lam: float, d: int) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no browser: apt-get install chromium chromium-driver")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (extra dev)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    # Reduced motion: else a click would have to wait for the page to have scrolled smoothly.
-    for flag in "headless=new no-sandbox disable-gpu force-prefers-reduced-motion".split():
-        options.add_argument(f"--{flag}")
-    options.add_argument("--disable-dev-shm-usage")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield opened
-    opened.quit()
+    with headless_browser() as opened:
+        yield opened
 
 
 def open_page(browser: Any, made: Path, width: int = 1280) -> None:

@@ -406,7 +406,7 @@ def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         "import sys, time; from pathlib import Path; from slr.sweep.rows import open_rows\n"
         "with open_rows(Path(sys.argv[1]), {}, 1): print('open', flush=True); time.sleep(60)"
     )
-    command = [sys.executable, "-c", code, tmp_path]
+    command = [sys.executable, "-c", code, str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
