@@ -15,7 +15,9 @@ from typing import NamedTuple, overload
 # Neighbouring slots are merged into one table of ready-made fragments as long as the table
 # stays this small: three table look-ups then make a sentence of a 10^9-sentence pattern.
 MAX_FRAGMENTS = 1024
-INFORMATIVE, DISTRACTOR, NEUTRAL = ROLES = ("informative", "distractor", "neutral")
+ROLES = ("informative", "distractor", "neutral")
+"""What a word of a sentence can be."""
+INFORMATIVE, DISTRACTOR, NEUTRAL = ROLES
 
 
 # A named tuple, because making a frozen dataclass would take half of the 4 us per sentence.

@@ -18,25 +18,40 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     Parameters
     ----------
-    gate : "erf" (two-sided, the paper's), "one-sided" ((1 + erf)/2) or "softmax".
-    lam : sharpness of the gate, which is not fitted.
-    threshold : score at which the gate opens (without effect on a softmax).
-    fit_threshold : fit the threshold, too, starting from ``threshold``.
-    unit_v : keep v on the unit sphere, as in the paper; False fits the length of v, too.
-    n_starts : number of starts, as the problem is not convex: one from moments of the data, the
-        others at random; the best fit is kept.
-    max_iter : largest number of L-BFGS iterations per start.
-    tol : tolerance of L-BFGS on the gradient, and a thousandth of it on the loss (relative).
-    step_size : size of the projected gradient step that partial_fit makes.
-    random_state : seed of the random starts.
+    gate
+        "erf" (two-sided, the paper's), "one-sided" ((1 + erf)/2) or "softmax".
+    lam
+        Sharpness of the gate, which is not fitted.
+    threshold
+        Score at which the gate opens (without effect on a softmax).
+    fit_threshold
+        Fit the threshold, too, starting from ``threshold``.
+    unit_v
+        Keep v on the unit sphere, as in the paper; False fits the length of v, too.
+    n_starts
+        Number of starts, as the problem is not convex: one from moments of the data, the others
+        at random; the best fit is kept.
+    max_iter
+        Largest number of L-BFGS iterations per start.
+    tol
+        Tolerance of L-BFGS on the gradient, and a thousandth of it on the loss (relative).
+    step_size
+        Size of the projected gradient step that partial_fit makes.
+    random_state
+        Seed of the random starts.
 
     Attributes
     ----------
-    k_ : unit vector of shape (d,): where to look
-    v_ : vector of shape (d,): what to read
-    threshold_ : the threshold, fitted or given
-    loss_ : mean squared error on the training data
-    n_iter_ : iterations of the best start, or calls of partial_fit
+    k_ : array of shape (d,)
+        Unit vector that says where to look.
+    v_ : array of shape (d,)
+        Vector that says what to read.
+    threshold_ : float
+        The threshold, fitted or given.
+    loss_ : float
+        Mean squared error on the training data.
+    n_iter_ : int
+        Iterations of the best start, or calls of partial_fit.
 
     >>> X, y, _ = sample_batch(task, sample_truth(task, rng), 100, rng)
     >>> SingleLocationRegressor(gate="softmax", n_starts=1).fit(X, y).predict(X).shape

@@ -1,7 +1,5 @@
-"""Numbers, paragraphs and tables as they are shown: in the terminal, in markdown, in HTML."""
+"""Numbers, paragraphs and tables as they are shown: in the terminal and in markdown."""
 
-import html
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -74,55 +72,17 @@ def as_markdown(said: Said) -> list[str]:
     return [part if isinstance(part, str) else markdown_table(part) for part in said]
 
 
-def as_html(said: Said, label: str) -> str:
-    return "\n".join(
-        f"<p>{prose(part)}</p>" if isinstance(part, str) else html_table(part, label)
-        for part in said
-    )
-
-
-def prose(text: str) -> str:
-    """A paragraph, in which only `code` is marked."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
-
-
 def markdown_table(table: pd.DataFrame) -> str:
     """A table with its index as first columns. Pipes would break it, unless escaped."""
-    head, *rows = cells_of(table)
+    head, rows = cells_of(table)
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(
         "| " + " | ".join(x.replace("|", r"\|") for x in line) + " |" for line in lines
     )
 
 
-def html_table(table: pd.DataFrame, label: str, *, aligned: bool = True) -> str:
-    """The same, in a box of its own that scrolls; on a phone each row is shown as lines.
-
-    Where numbers are ``aligned``, cells that begin with one stand on the right.
-    """
-    head, *rows = cells_of(table)
-    names = table.index.nlevels
-
-    def cell(i: int, text: str) -> str:
-        if i < names:
-            return f'<th scope="row">{html.escape(text)}</th>'
-        kind = ' class="measure"' if aligned and re.match(r"[-+]?\d", text) else ""
-        return f'<td{kind} data-label="{html.escape(head[i])}">{html.escape(text)}</td>'
-
-    names_row = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
-    lines = ["".join(cell(i, text) for i, text in enumerate(row)) for row in rows]
-    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    table_html = f"<thead><tr>{names_row}</tr></thead><tbody>\n{body}\n</tbody>"
-    return scroll_box(f'<table class="stack">{table_html}</table>', label)
-
-
-def scroll_box(content: str, label: str) -> str:
-    """Wide things in a box of their own that scrolls, so that the page never does."""
-    return f'<div class="wide" role="region" aria-label="{html.escape(label)}">{content}</div>'
-
-
-def cells_of(table: pd.DataFrame) -> list[list[str]]:
+def cells_of(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """The head and the rows of a table as texts, its index as first columns."""
     flat = table.reset_index()
     rows = flat.astype(object).to_numpy().tolist()
-    return [list(map(str, flat.columns)), *(list(map(str, row)) for row in rows)]
+    return list(map(str, flat.columns)), [list(map(str, row)) for row in rows]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from headless import headless_browser
 from PIL import Image
 
 from data_gen import build_tokenizer
@@ -115,6 +116,13 @@ def test_the_page_fetches_nothing(page: str) -> None:
     assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest|import\(", page)
 
 
+def test_the_browser_itself_fetches_nothing(page: str) -> None:
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.+?)"', page)
+    assert policy == (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    )
+
+
 def test_the_check_for_addresses_sees_one() -> None:
     assert Resources('<img src="https://x.org/a.png">').addresses == ["https://x.org/a.png"]
 
@@ -127,18 +135,18 @@ def test_every_image_has_a_text_and_a_bounded_size(page: str) -> None:
 
 
 def test_studies_have_title_caption_and_command_and_missing_ones_their_command(page: str) -> None:
-    shown = (figure1.STUDY, portrait.STUDY)
+    shown, text = (figure1.STUDY, portrait.STUDY), html.unescape(page)
     for study in STUDIES:
-        assert html.escape(study.command) in page
+        assert study.command in text
         for caption in study.figures.values():
-            assert (html.escape(caption) in page) == (study in shown)
-    missing = re.findall(r'class="missing">(.+?) is not there yet', page)
-    assert missing == [html.escape(study.title) for study in STUDIES if study not in shown]
+            assert (caption in text) == (study in shown)
+    missing = re.findall(r'class="missing">(.+?) is not there yet', text)
+    assert missing == [study.title for study in STUDIES if study not in shown]
 
 
 def test_a_study_says_the_same_on_every_page(page: str) -> None:
     assert "<p>Fixed points of the flow on the invariant manifold:</p>" in page
-    assert '<th scope="row">minimum</th><td class="measure" data-label="kappa">1.0</td>' in page
+    assert '<th scope="row">minimum</th>\n<td class="measure" data-label="kappa">1.0</td>' in page
 
 
 def test_every_study_has_a_caption_for_each_figure() -> None:
@@ -171,10 +179,60 @@ def test_an_empty_folder_gives_a_page_of_commands(tmp_path: Path) -> None:
     assert "portrait-lam" in page  # needs no results
 
 
-def test_data_cannot_end_its_element() -> None:
-    text = report.json_element("x", "</script><b>")
-    assert text.count("</script>") == 1
-    assert json.loads(text[text.index(">") + 1 : text.rindex("<")]) == "</script><b>"
+class Texts(HTMLParser):
+    """Every text and attribute of a page, as a browser reads them, by element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[tuple[str, str]] = []
+        self.element = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.element = tag
+        self.texts += [(f"{tag} {name}", value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.element, data))
+
+
+EVIL = "</script><script>alert('&')</script>"
+
+
+def test_no_text_becomes_an_element(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pd.DataFrame({EVIL: ["1"], "x": [EVIL]}, index=pd.Index([EVIL], name="name"))
+    study = dataclasses.replace(
+        portrait.STUDY,
+        title=EVIL,
+        command=EVIL,
+        figures={"portrait": EVIL},
+        says=lambda tables: [EVIL, f"`{EVIL}`", table],
+    )
+    monkeypatch.setattr(report, "THEORY", [study])
+    monkeypatch.setattr(report, "MODELS", {"tiny-0": (EVIL, EVIL)})
+    monkeypatch.setattr(
+        report, "kept_claims", lambda _: [dataclasses.replace(CLAIMS[0], claim=EVIL)]
+    )
+    monkeypatch.setattr(token_view, "token_view", lambda folder, name: {"name": name})
+    page = report.render(results)
+    texts = Texts(page).texts
+    assert page.count("<script") == page.count("</script>") == 5  # the data and four of our own
+    # title, cells (a name and a text), caption, paragraph, two pieces of code, two more commands
+    where = sorted(element for element, text in texts if text == EVIL)
+    assert where == sorted(
+        [*"h3 figcaption p code code code th th td td".split(), "div aria-label", "td data-label"]
+    )
+    (data,) = [text for element, text in texts if text.startswith("[{")]
+    assert json.loads(data) == [{"name": EVIL}]
+
+
+def test_a_view_without_a_number_is_an_error(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN is not JSON: the browser could not read it, and the page would not start."""
+    monkeypatch.setattr(token_view, "token_view", lambda folder, name: {"logit": math.nan})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        report.render(results)
 
 
 # ---- the command
@@ -350,21 +408,8 @@ def test_fixed_points_of_the_page_are_those_of_slr(lam: float, d: int) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no browser: apt-get install chromium chromium-driver")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (extra dev)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    # Reduced motion: else a click would have to wait for the page to have scrolled smoothly.
-    for flag in "headless=new no-sandbox disable-gpu force-prefers-reduced-motion".split():
-        options.add_argument(f"--{flag}")
-    options.add_argument("--disable-dev-shm-usage")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield opened
-    opened.quit()
+    with headless_browser() as opened:
+        yield opened
 
 
 def open_page(browser: Any, made: Path, width: int = 1280) -> None:

@@ -401,6 +401,28 @@ def test_two_sweeps_cannot_share_a_folder(tmp_path: Path) -> None:
         pass
 
 
+def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from slr.sweep.rows import open_rows\n"
+        "with open_rows(Path(sys.argv[1]), {}, 1): print('open', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "open\n"
+        with (
+            pytest.raises(BlockingIOError, match=f"^another sweep is writing to {tmp_path}$"),
+            open_rows(tmp_path, {}, 1),
+        ):
+            pass
+        process.kill()
+    with open_rows(tmp_path, {}, 1) as rows:
+        assert rows.missing().tolist() == [0]
+    with open_rows(tmp_path, {}, 1):  # and what ended in peace has let go
+        pass
+
+
 @pytest.mark.parametrize(
     "axes",
     [

@@ -6,7 +6,6 @@ dataset at any time: ``pandas.read_parquet(folder)`` reads the rows that are the
 """
 
 import contextlib
-import fcntl
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
 DESCRIPTION, LOCK = "_sweep.json", ".lock"  # readers of datasets skip such names
 CELL = "cell"  # the column with a cell's number
@@ -70,18 +70,21 @@ def open_rows(
     if not is_new and not (folder.is_dir() and _is_free(folder)):
         raise FileExistsError(f"{folder} is there and does not hold a sweep; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends
-        except BlockingIOError:
-            raise BlockingIOError(f"another sweep is writing to {folder}") from None
+    # The lock of a process that died is free at once: so never a soft lock, whose file would stay.
+    lock = FileLock(folder / LOCK, blocking=False, fallback_to_soft=False)
+    try:
+        held = lock.acquire()
+    except Timeout:
+        raise BlockingIOError(f"another sweep is writing to {folder}") from None
+    with held:
         rows = Rows(folder, n_cells)
         _describe(rows, json.loads(json.dumps(description)), overwrite)
         try:
             yield rows
         finally:
             if is_new and not rows.parts():  # the sweep failed before its first row
-                shutil.rmtree(folder)
+                # Windows keeps the file of a lock that is held; a folder with nothing else is free.
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _describe(rows: Rows, description: Any, overwrite: bool) -> None:

@@ -1,6 +1,5 @@
 """Where results come from: versions and machine, and the settings and seeds of every stage."""
 
-import html
 import os
 import platform
 import re
@@ -10,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from studies.rendering import html_table
 from studies.results import SETTINGS, read_json
 
 PACKAGES = (
@@ -19,26 +17,18 @@ PACKAGES = (
 ).split()
 
 
-def environment(results: Path) -> str:
-    facts = pd.DataFrame({"": machine()}).rename_axis("machine")
-    known = {each.name: each.version for each in metadata.distributions()}
-    versions = "".join(
-        f"<li><code>{name} {html.escape(known.get(name, 'not installed'))}</code></li>"
-        for name in PACKAGES
+def environment(results: Path) -> dict[str, Any]:
+    """The values that html/environment.html shows."""
+    installed = {each.name: each.version for each in metadata.distributions()}
+    stages = pd.DataFrame(
+        [stage_row(results, folder) for folder in stage_folders(results)],
+        columns=["stage", "seed", "other settings", "code"],
     )
-    rows = [stage_row(results, folder) for folder in stage_folders(results)]
-    stages = pd.DataFrame(rows, columns=["stage", "seed", "other settings", "code"])
-    return "\n".join(
-        [
-            "<p>The machine that made this page, which need not be that of the results.</p>",
-            html_table(facts, "Machine"),
-            f'<h3>Packages</h3>\n<ul class="packages">{versions}</ul>',
-            "<h3>Stages and their seeds</h3>",
-            "<p>Every result is a function of its settings, seed and code; of the code the "
-            "beginning of its SHA-256 is shown.</p>",
-            html_table(stages.set_index("stage"), "Stages"),
-        ]
-    )
+    return {
+        "machine": pd.DataFrame({"": machine()}).rename_axis("machine"),
+        "packages": {name: installed.get(name, "not installed") for name in PACKAGES},
+        "stages": stages.set_index("stage"),
+    }
 
 
 def machine() -> dict[str, str]:

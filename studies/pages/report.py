@@ -7,26 +7,24 @@ makes it.
 
 import base64
 import hashlib
-import html
 import io
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.catalogue import PRACTICE, STUDIES, THEORY
 from studies.pages.claims import CLAIMS, as_table, kept_claims, summary
 from studies.pages.environment import environment
 from studies.practice import figure1
-from studies.rendering import as_html, html_table, scroll_box
+from studies.rendering import cells_of
 from studies.results import is_whole
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Study, Tables, study
 
 PARTS = Path(__file__).parent / "html"
-SCRIPTS = ("scroll.js", "flow.js", "portrait.js", "tokens.js")
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels per pixel
 TRAIN = "python scripts/train_transformer.py"
 MODELS = {  # folder: what the reader chooses, and the command that makes it
@@ -74,55 +72,68 @@ def run(options: Options) -> Result:
 
 def render(results: Path) -> str:
     """The whole page. A study that is not in ``results`` is a line with the command for it."""
-    tokens, data = token_section(results)
+    claims = kept_claims(results)
     practice = [study for study in PRACTICE if study is not figure1.STUDY]
-    sections = {
-        "style": part("style.css"),
-        "claims": claims_section(results),
-        "figure1": study_section(results, figure1.STUDY, heading=False),
-        "tokens": tokens,
-        "portrait": part("portrait.html"),
-        "transformer": "\n".join(study_section(results, study) for study in practice),
-        "slr": "\n".join(study_section(results, study) for study in THEORY),
-        "environment": environment(results),
-        "scripts": "\n".join([data] + [f"<script>\n{part(name)}</script>" for name in SCRIPTS]),
-    }
-    return Template(part("page.html")).substitute(sections)
+    page = templates().get_template("page.html")
+    return page.render(
+        claims=as_table(claims) if claims else None,
+        summary=summary(claims),
+        figure1=section_of(results, figure1.STUDY),
+        transformer=[section_of(results, study) for study in practice],
+        slr=[section_of(results, study) for study in THEORY],
+        **token_values(results),
+        **environment(results),
+    )
 
 
-def part(name: str) -> str:
-    return (PARTS / name).read_text(encoding="utf-8")
+def templates() -> Environment:
+    """The page's parts. They escape every value, and a value that is not there is an error."""
+    environment = Environment(
+        loader=FileSystemLoader(PARTS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # NaN is not JSON: a view that holds one is an error here, not a page that does not start.
+    environment.policies["json.dumps_kwargs"] = {
+        "ensure_ascii": False, "allow_nan": False, "separators": (",", ":"),
+    }  # fmt: skip
+    environment.filters["cells"] = cells_of
+    environment.tests["measure"] = re.compile(r"[-+]?\d").match
+    environment.globals["source"] = lambda name: (PARTS / name).read_text(encoding="utf-8")
+    return environment
 
 
-def missing(what: str, command: str) -> str:
-    what, command = html.escape(what), html.escape(command)
-    return f'<p class="missing">{what} is not there yet: <code>{command}</code> makes it.</p>'
+@dataclass(frozen=True)
+class Picture:
+    """A PNG as a data URI, with its size in pixels."""
+
+    uri: str
+    width: int
+    height: int
+    caption: str
 
 
-def study_section(results: Path, study: Study, *, heading: bool = True) -> str:
-    """The study's title, its figures with captions, what it says, and its command."""
-    title = f"<h3>{html.escape(study.title)}</h3>\n" if heading else ""
+@dataclass(frozen=True)
+class Section:
+    """A study with its pictures and what it says: None if its result is not there."""
+
+    study: Study
+    pictures: tuple[Picture, ...] = ()
+    said: Said | None = None
+
+
+def section_of(results: Path, study: Study) -> Section:
     folder = results / study.folder
     if not is_whole(folder):
-        return title + missing(study.title, study.command)
-    figures = [
-        figure(folder / f"{stem}.png", f"Figure: {study.title}", caption)
-        for stem, caption in study.figures.items()
-    ]
-    said = as_html(study.says(Tables(folder)), study.title)
-    command = f'<p class="command">Made by <code>{html.escape(study.command)}</code></p>'
-    return "\n".join([title, *figures, said, command])
+        return Section(study)
+    pictures = [picture(folder / f"{stem}.png", caption) for stem, caption in study.figures.items()]
+    return Section(study, tuple(pictures), study.says(Tables(folder)))
 
 
-def figure(path: Path, alt: str, caption: str) -> str:
-    uri, width, height = data_uri(path)
-    image = f'<img src="{uri}" width="{width}" height="{height}" alt="{html.escape(alt)}">'
-    text = f"<figcaption>{html.escape(caption)}</figcaption>"
-    return f"<figure>{scroll_box(image, alt)}\n{text}</figure>"
-
-
-def data_uri(path: Path) -> tuple[str, int, int]:
-    """A PNG as a data URI, not wider than MAX_WIDTH, and its size in pixels."""
+def picture(path: Path, caption: str) -> Picture:
+    """A picture that is not wider than MAX_WIDTH."""
     from PIL import Image
 
     content = path.read_bytes()
@@ -135,42 +146,23 @@ def data_uri(path: Path) -> tuple[str, int, int]:
                 buffer, "PNG", optimize=True
             )
             content = buffer.getvalue()
-    return f"data:image/png;base64,{base64.b64encode(content).decode()}", width, height
+    uri = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+    return Picture(uri, width, height, caption)
 
 
-def claims_section(results: Path) -> str:
-    claims = kept_claims(results)
-    if not claims:
-        return missing("The table of claims", "python scripts/reproduce.py")
-    table = html_table(as_table(claims), "Claims", aligned=False)
-    # Verdicts are coloured, but said in words too.
-    table = re.sub(r'<th scope="row">(. (pass|miss))', r'<th scope="row" class="\2">\1', table)
-    return f"<p>{summary(claims)}.</p>\n{table}"
-
-
-# ---- the token view
-
-
-def token_section(results: Path) -> tuple[str, str]:
-    """The section, and its data as a script element of JSON (without a model, a line)."""
-    present = [
-        name for name in MODELS if (results / "models" / name / "model.safetensors").is_file()
-    ]
+def token_values(results: Path) -> dict[str, Any]:
+    """The token views of the models that are there, and the commands that make these models."""
+    folders = {name: results / "models" / name for name in MODELS}
+    present = [name for name in MODELS if (folders[name] / "model.safetensors").is_file()]
     if not present:
-        return missing("A trained Transformer", MODELS["tiny-0"][1]), ""
+        return {"views": [], "commands": [command for _, command in MODELS.values()]}
     from studies.pages.tokens import N_TRAIN, token_view
 
-    views = [token_view(results / "models" / name, MODELS[name][0]) for name in present]
-    commands = "; ".join(f"<code>{html.escape(MODELS[name][1])}</code>" for name in present)
-    section = Template(part("tokens.html")).substitute(n_sentences=N_TRAIN, commands=commands)
-    return section, json_element("token-data", views)
-
-
-def json_element(name: str, value: Any) -> str:
-    # A "<" in the data must not end the element.
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    escaped = text.replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{escaped}</script>'
+    return {
+        "views": [token_view(folders[name], MODELS[name][0]) for name in present],
+        "commands": [MODELS[name][1] for name in present],
+        "n_sentences": N_TRAIN,
+    }
 
 
 def says(tables: Tables) -> Said:
