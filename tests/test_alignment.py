@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tokenizers import (
     Tokenizer,
@@ -16,6 +17,7 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from data_gen import AlignmentError, align_spans, build_tokenizer
+from probing import tokenise
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
@@ -90,6 +92,31 @@ def test_positions_are_those_of_the_word_alone(
         expected = range(first + n_before, first + n_through)
         # Before a byte-level word may stand a token of its own for the space.
         assert positions == tuple(i for i in expected if tokenizer.decode([ids[i]]).strip())
+
+
+@pytest.mark.parametrize("split", ["train", "ood_structure"])
+def test_masks_of_many_sentences_are_those_of_each_alone(
+    tokenizer: Any, sentiment: Any, split: str
+) -> None:
+    """Roles are looked up word by word here; tokenise does it for all tokens at once."""
+    rows = sentiment[split].shuffle(seed=1)[:100]
+    tokens = tokenise(tokenizer, rows)
+    for i, (text, words, roles) in enumerate(
+        zip(rows["text"], rows["words"], rows["roles"], strict=True)
+    ):
+        encoding = tokenizer(text, return_offsets_mapping=True)
+        ends = np.cumsum([len(word) + 1 for word in words])
+        role_of = [
+            roles[np.searchsorted(ends, max(a, b - 1), side="right")] if a < b else "special"
+            for a, b in encoding["offset_mapping"]
+        ]
+        here = tokens.sentence(i)
+        assert tokens.ids[here].tolist() == encoding["input_ids"]
+        for role, mask in (("informative", tokens.informative), ("distractor", tokens.distractor)):
+            letters = [text[a:b].strip() != "" for a, b in encoding["offset_mapping"]]
+            expected = [own == role and full for own, full in zip(role_of, letters, strict=True)]
+            got = [bool(x and full) for x, full in zip(mask[here], letters, strict=True)]
+            assert got == expected, (text, role)
 
 
 def test_words_of_several_pieces_are_found_whole(sentiment: Any) -> None:

@@ -1,0 +1,81 @@
+"""What commands on any model look at when nobody says so, and what they say about it."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from data_gen import build_dataset, build_tokenizer
+from studies.practice import probes, transformer
+from studies.practice.subject import Subject, trained_on
+from studies.results import write_json
+
+
+def checkpoint(folder: Path, spec: str, *, with_spec: bool = True) -> str:
+    folder.mkdir()
+    write_json(folder / "settings.json", {"made_by": "slr-probing", "spec": spec})
+    if with_spec:
+        (folder / "spec.toml").write_text("")
+    return str(folder)
+
+
+def test_a_checkpoint_is_probed_on_what_it_was_trained_on(tmp_path: Path) -> None:
+    built_in = checkpoint(tmp_path / "a", "restaurant")
+    assert Subject(model=built_in).resolved().data == "restaurant"
+    own = checkpoint(tmp_path / "b", "my.toml, sha256 123")
+    assert Subject(model=own).resolved().data == str(tmp_path / "b" / "spec.toml")
+    assert Subject(model=own, data="sentiment").resolved().data == "sentiment", "if asked"
+
+
+def test_other_models_are_probed_on_sentiment(tmp_path: Path) -> None:
+    assert trained_on("minilm") == "sentiment"
+    assert trained_on(str(tmp_path)) == "sentiment", "somebody else's folder"
+    older = checkpoint(tmp_path / "c", "my.toml, sha256 123", with_spec=False)
+    assert trained_on(older) == "sentiment"
+    (tmp_path / "settings.json").write_text("[]")
+    assert trained_on(str(tmp_path)) == "sentiment", "not settings of ours"
+
+
+def test_the_papers_protocol_has_its_own_data() -> None:
+    options = probes.Options(protocol="paper").resolved()
+    assert options.data == "sentiment-as-released"
+    assert options.resolved() == options
+    for wrong in ({"data": "sentiment"}, {"probes": ("value",)}):
+        with pytest.raises(ValueError, match="--protocol paper"):
+            probes.Options(protocol="paper", **wrong)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def reviews() -> Any:
+    return build_dataset("restaurant")
+
+
+def test_sentences_of_which_the_model_knows_no_informative_word_are_refused(reviews: Any) -> None:
+    texts = ["The waiter was friendly and the room was cosy"]
+    with pytest.raises(ValueError, match=r"all informative words are the same \[UNK\]"):
+        Subject(data="restaurant").check_words(build_tokenizer(texts), reviews)
+
+
+def test_splits_of_unknown_words_are_named(
+    reviews: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Subject().check_words(build_tokenizer(reviews["train"]["text"][:]), reviews)
+    assert "in ood_tokens, ood_structure_tokens" in capsys.readouterr().out
+    whole = build_tokenizer([text for split in reviews.values() for text in split["text"][:]])
+    Subject().check_words(whole, reviews)
+    assert capsys.readouterr().out == "", "all words are known: nothing to say"
+
+
+def test_a_split_of_few_words_is_called_so() -> None:
+    splits = pd.DataFrame({"words": [6, 40]}, index=["test", "wide"])
+    assert "`test` (6)" in probes.few(splits)
+    assert "wide" not in probes.few(splits)
+    assert probes.few(splits.loc[["wide"]]) == ""
+
+
+def test_more_epochs_are_suggested_where_training_was_too_short() -> None:
+    options = transformer.Options(epochs=2)
+    short = pd.DataFrame({"split": ["train"], "rows": [192], "accuracy": [0.5]})
+    assert "after 6 steps; more epochs may help: --epochs 84" in transformer.advice(short, options)
+    assert transformer.advice(short.assign(accuracy=0.95), options) == ""
