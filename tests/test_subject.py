@@ -41,9 +41,10 @@ def test_the_papers_protocol_has_its_own_data() -> None:
     options = probes.Options(protocol="paper").resolved()
     assert options.data == "sentiment-as-released"
     assert options.resolved() == options
-    for wrong in ({"data": "sentiment"}, {"probes": ("value",)}):
+    wrongs: list[dict[str, Any]] = [{"data": "sentiment"}, {"probes": ("value",)}]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="--protocol paper"):
-            probes.Options(protocol="paper", **wrong)  # type: ignore[arg-type]
+            probes.Options(protocol="paper", **wrong)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -69,7 +70,12 @@ def draw_probe(ax: Axes, table: pd.DataFrame, splits: list[str]) -> None:
                 ax.plot(layer + dodge, accuracy, color=colour, linestyle=":", linewidth=1)
                 continue
             ends = [accuracy - low, high - accuracy]
-            style = {"color": colour, "marker": marker, "markersize": 4, "elinewidth": 0.9}
+            style: dict[str, Any] = {
+                "color": colour,
+                "marker": marker,
+                "markersize": 4,
+                "elinewidth": 0.9,
+            }
             ax.errorbar(layer + dodge, accuracy, ends, label=split, **style)
     ax.set(xlabel="layer (0: embeddings)", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
