@@ -71,7 +71,7 @@ def blocks(document: str) -> list[tuple[list[Entry], str]]:
 def objections(document: str, page: str) -> list[str]:
     """What is wrong with the measured numbers of a document; nothing if all agree."""
     known = sections(page)
-    found = []
+    found: list[str] = []
     for entries, text in blocks(document):
         found += _out_of_order(entries, text)
         for entry in entries:
