@@ -174,7 +174,7 @@ def check_locations() -> None:
 
 
 def check_noise_length() -> None:
-    keys = {"gamma": [0.5, 1.0], "L": [5, 10], "noise": ["PGD", "0", "1"]}
+    keys: dict[str, list[Any]] = {"gamma": [0.5, 1.0], "L": [5, 10], "noise": ["PGD", "0", "1"]}
     table = table_of(keys, "excess_risk steps oracle share")
     for name in ("excess_risk", "steps"):
         table[f"{name}_low"], table[f"{name}_high"] = table[name] / 2, table[name] * 2
@@ -237,18 +237,30 @@ def check_layer() -> None:
     for row, runs in enumerate((trained, control)):
         for attends, colour in ((True, BLUE), (False, PURPLE)):
             dots = [line for line in final.lines if line.get_color() == colour]
-            drawn = [x for line in dots for x, y in zip(*line.get_data(), strict=True) if y == row]
+            drawn = np.concatenate([np.array(line.get_data(), dtype=float).T for line in dots])
             chosen = (runs.mass[:, -1] > 0.5) == attends
-            assert sorted(drawn) == sorted(runs.excess_risk[chosen, -1])
+            here = drawn[drawn[:, 1] == row, 0]
+            assert_array_equal(np.sort(here), np.sort(runs.excess_risk[chosen, -1]))
     assert FLOOR < 0.1, "nothing above was cut off"
     assert [tick.get_text() for tick in final.get_yticklabels()] == ["a", "b"]
+
+
+def test_on_the_manifold_the_distance_is_said_to_be_0() -> None:
+    *_, distance = plot_experiment("name", trajectory("pgd-manifold")).axes
+    assert [text.get_text() for text in distance.texts] == ["exactly 0 at every step"]
+    assert not distance.lines
 
 
 # ---- sweeps
 
 
 def check_sweep() -> None:
-    axes = {"lam": [0.1, 0.2, 0.4], "d": [10, 20, 40], "L": [3, 4], "gamma": [0.5, 1.0]}
+    axes: dict[str, list[Any]] = {
+        "lam": [0.1, 0.2, 0.4],
+        "d": [10, 20, 40],
+        "L": [3, 4],
+        "gamma": [0.5, 1.0],
+    }
     table = table_of(axes, "share_aligned").assign(**ROW)
     figure = plot_sweep(table, cell_grid(axes | {"runs": 8}))
     titles = [ax.get_title() for ax in figure.axes[:2]]
@@ -328,7 +340,7 @@ def check_learning() -> None:
     theory = table_of({"run": range(6), "step": [0, 100]}, names, seed=1)
     practice["kappa"] *= -1  # of either sign
     theory["aligned"] = theory["run"] != 3
-    axes = np.reshape(plot_learning(practice, theory).axes, (4, 2))
+    axes = np.array(plot_learning(practice, theory).axes, dtype=object).reshape(4, 2)
     kept = theory[theory["aligned"]]
     assert axes[0, 1].get_title() == "single-location PGD (5 of 6 runs: those that align)"
     for column, table in enumerate((practice, kept)):

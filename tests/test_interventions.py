@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from planted import V, planted_model
-from test_activations import D_MODEL, N_LAYERS, bert, gpt2
-from test_alignment import byte_level
+from small_models import D_MODEL, N_LAYERS, bert, byte_level, gpt2
 
 from probing.circuits.causal import CausalTest, Trial, causal_table
 from probing.circuits.interventions import (

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import torch
 from local_hub import COMMIT
-from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 from transformers import GPT2Config, GPT2Model
 
@@ -25,10 +24,8 @@ from probing.probes.by_layer import chosen_layers, layer_means, probe_states
 from probing.probes.splits import read_splits
 from probing.sentences import at_most, draw, informative_words
 from probing.states.extraction import extract
-from probing.states.views import SentenceView
 from studies.making import make
 from studies.practice import probes, sparsity
-from studies.practice.figure1_figure import PUBLISHED, SERIES, plot_figure1
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +195,7 @@ def test_the_papers_protocol_is_what_its_notebook_does(
         model=str(folder),
         protocol="paper",
         controls=False,
-        max_rows=1500,
+        max_rows=400,
         jobs=1,
         output=tmp_path / "probes",
     )
@@ -207,7 +204,7 @@ def test_the_papers_protocol_is_what_its_notebook_does(
     table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
     assert set(table["probe"]) == {"cls"}
     assert set(table["C"]) == {1.0}
-    released = at_most(build_dataset("sentiment-as-released"), 1500)
+    released = at_most(build_dataset("sentiment-as-released"), 400)
     model, tokenizer = load_model(str(folder))
     states = {
         name: extract(model, tokenizer, split, positions=["cls"]).at(1, "cls")
@@ -272,31 +269,3 @@ def test_drawn_rows_hold_every_word_about_as_often(sentiment: Any) -> None:
     assert len(counts) == 6
     assert counts.min() > 200
     assert len(np.unique(words[:5184:10])) == 3, "the trap is real"
-
-
-def test_figure_1_is_drawn_from_its_tables() -> None:
-    weights = np.array([0, 0.1, 0.9])[:, None, None]
-    sentence = SentenceView(
-        ["my", "dog", "nice"], ["neutral", "distractor", "informative"], weights
-    )
-    splits = list(PUBLISHED)
-    bars_of_mass = pd.DataFrame(
-        [
-            {"model": m, "split": s, "mass": 0.5}
-            for m in ("trained", "untrained", "uniform")
-            for s in splits
-        ]
-    )
-    bars = pd.DataFrame(
-        [
-            {"series": n, "split": s, "accuracy": 0.9, "low": 0.8, "high": 1.0}
-            for n in SERIES
-            for s in splits
-        ]
-    )
-    rng = np.random.default_rng(0)
-    plane = pd.DataFrame(rng.standard_normal((30, 2)), columns=["k", "v"])
-    plane["role"] = ["neutral", "distractor", "informative"] * 10
-    figure = plot_figure1([sentence] * 3, bars_of_mass, bars, plane)
-    assert isinstance(figure, Figure)
-    assert sum(len(part.axes) for part in figure.subfigs) == 4

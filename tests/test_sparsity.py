@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_alignment import wordpiece
+from small_models import wordpiece
 from torch import Tensor
 
 from data_gen import build_tokenizer
