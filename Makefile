@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint bench docs notebooks constraints clean
+.PHONY: help setup reproduce test lint pytest coverage bench docs notebooks constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +25,14 @@ $(READY): pyproject.toml constraints.txt
 reproduce: $(READY) ## make every result and figure under results/ (ARGS="--help" for options)
 	$(BIN)/python scripts/reproduce.py $(ARGS)
 
-test: lint ## lint, types and tests
-	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
+test: $(READY) ## lint, types and tests, at the same time: mypy is one process, and cores are two
+	@$(MAKE) --no-print-directory --jobs 2 lint pytest
+
+pytest: $(READY)
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+
+coverage: $(READY) ## which lines the tests do not run, in subprocesses and workers too
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov $(ARGS)
 
 lint: $(READY) ## style and types only
 	$(BIN)/ruff check .

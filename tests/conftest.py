@@ -1,6 +1,8 @@
 """Settings and fixtures that several test files share."""
 
 import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +17,52 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # test processes share the cores: one t
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_runtest_setup() -> None:
+    """Set torch back to one thread: a parallel loop of numba sets the number for all of OpenMP.
+
+    Two threads for each of two test processes spend their time waiting for each other.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def sentiment() -> Any:
     """The default dataset with all its splits."""
     from data_gen import build_dataset
 
     return build_dataset("sentiment", extended=True)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(sentiment: Any) -> Any:
+    """The word-level tokenizer of its training split."""
+    from data_gen import build_tokenizer
+
+    return build_tokenizer(sentiment["train"]["text"][:])
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Models as small as those of tests spend their time waiting for a second thread."""
+    from probing.models.training import one_torch_thread
+
+    with one_torch_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows(sentiment: Any) -> Any:
+    """Sentences of several lengths, some of them twice, as the columns that extraction needs."""
+    found = [sentiment[name].shuffle(seed=0)[:8] for name in ("train", "ood_structure")]
+    texts = [text for part in found for text in part["text"]]
+    spans = [tuple(span) for part in found for span in part["span"]]
+    return {"text": texts + texts[5:7], "span": spans + spans[5:7]}
+
+
+@pytest.fixture(scope="module")
+def pieces(sentiment: Any) -> Any:
+    """A tokenizer that cuts words into pieces."""
+    from small_models import wordpiece
+
+    return wordpiece(sentiment["train"]["text"][:])

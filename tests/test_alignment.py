@@ -5,58 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_models import byte_level, wordpiece, wrap
 from tokenizers import (
     Tokenizer,
-    decoders,
     models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
 )
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
 from data_gen import AlignmentError, align_spans, build_tokenizer
 from probing import tokenise
-
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-
-
-def wrap(tokenizer: Tokenizer) -> Any:
-    tokenizer.enable_padding(pad_id=tokenizer.token_to_id("[PAD]"), pad_token="[PAD]")
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
-
-
-def wordpiece(texts: list[str]) -> Any:
-    """As BERT's: lower case, punctuation apart, words cut into ##pieces."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(cleanup=False)
-    # A vocabulary too small for whole words.
-    trainer = trainers.WordPieceTrainer(vocab_size=60, special_tokens=SPECIAL, show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
-    special = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=special
-    )
-    return wrap(tokenizer)
-
-
-def byte_level(texts: list[str], *, trim_offsets: bool = True) -> Any:
-    """As GPT-2's: no special tokens around, the space belongs to the token behind it."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
-    trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=SPECIAL,
-        show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return wrap(tokenizer)
 
 
 def byte_level_untrimmed(texts: list[str]) -> Any:

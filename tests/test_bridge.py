@@ -21,7 +21,6 @@ from slr.task import Task, sample_batch, sample_truth
 from studies.making import make
 from studies.practice import bridge
 from studies.practice.bridge import QUANTITIES, order_of_learning, start_and_end, theory_curves
-from studies.practice.bridge_figures import plot_causal, plot_learning
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +131,7 @@ def test_bad_options_are_one_line_and_leave_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_trained_model_meets_every_claim(tmp_path: Path, capsys: Any) -> None:
     """The whole study on one seed; five are in results/bridge."""
-    options = bridge.Options(seeds=1, minilm=False, output=tmp_path / "bridge")
+    options = bridge.Options(seeds=1, no_minilm=True, output=tmp_path / "bridge")
     folder = make(bridge.STUDY, options)
     tables = {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
     directions = tables["directions"].query("model == 'tiny'").set_index("trained")
@@ -152,5 +151,3 @@ def test_a_trained_model_meets_every_claim(tmp_path: Path, capsys: Any) -> None:
     assert at.loc[("erase value", "random", "informative"), "accuracy"] >= 0.98
     assert at.loc[("reflect", "v_hat", "informative"), "flips"] >= 0.95
     assert at.loc[("reflect", "random", "informative"), "flips"] <= 0.05
-    assert plot_learning(tables["learning"], tables["theory"]).axes
-    assert plot_causal(tables["causal"]).axes

@@ -56,7 +56,7 @@ def test_masks_mark_the_words_they_name(planted: Any, sentiment: Any) -> None:
     assert (informative.sum(1) == 1).all(), "one token per word: a word-level tokenizer"
     assert (distractor.sum(1) == 1).all()
     assert not bool((informative & distractor).any())
-    assert not bool((tokens.site("cls") & tokens.site("all words")).any())
+    assert not bool((tokens.site("summary") & tokens.site("all words")).any())
     assert np.bincount(tokens.labels).tolist() == [60, 60], "every word equally often"
 
 

@@ -126,8 +126,8 @@ def test_columns_are_those_of_the_hub(sentiment: Any) -> None:
 def words_of(split: Any, *, informative: bool) -> set[str]:
     return {
         word
-        for row in split
-        for word, role in zip(row["words"], row["roles"], strict=True)
+        for words, roles in zip(split["words"][:], split["roles"][:], strict=True)
+        for word, role in zip(words, roles, strict=True)
         if (role == INFORMATIVE) == informative
     }
 
@@ -143,7 +143,7 @@ def test_each_extended_split_changes_one_thing(sentiment: Any) -> None:
         return {
             "new adjectives": words_of(split, informative=True) - known[True],
             "new words": words_of(split, informative=False) - known[False],
-            "distractors": {row["roles"].count("distractor") for row in split},
+            "distractors": {roles.count("distractor") for roles in split["roles"][:]},
             "known places": set(split["location"][:]) & locations,
             "new places": set(split["location"][:]) - locations,
             "known patterns": set(split["pattern"][:]) <= patterns,

@@ -153,7 +153,7 @@ def shown_signature(box: Tag) -> dict[str, Shown]:
             ast.unparse(default) if default else None,
         )
         for each, default in zip([*positional, *given.kwonlyargs], defaults, strict=True)
-        if each.arg not in ("self", "cls")
+        if each.arg not in ("self", "summary")
     }
 
 

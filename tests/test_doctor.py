@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_activations import bert, gpt2
-from test_alignment import byte_level
+from small_models import bert, byte_level, gpt2
 from transformers import BertModel
 
 from data_gen import build_tokenizer

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
 
 from slr import (
     ALIGNED,
@@ -34,7 +33,6 @@ from slr import (
 from slr.dynamics import steps
 from slr.dynamics.descent import descend
 from slr.dynamics.portrait import flow_jacobian
-from slr.figures import plot_experiment
 from slr.task import Truth
 
 
@@ -229,26 +227,6 @@ def test_the_fixed_points_on_the_manifold_are_those_of_theorem_5(lam: float) -> 
         (-1, 1): "maximum",
     }
     assert len(points) == 5
-
-
-# ---- figures
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-@pytest.mark.parametrize("bands", [True, False])
-def test_every_experiment_is_drawn_in_four_panels(name: str, bands: bool) -> None:
-    experiment = EXPERIMENTS[name]
-    short = replace(experiment, runs=4, n_steps=10 * experiment.log_every)
-    trajectory = run_experiment(short)
-    figure = plot_experiment(name, trajectory, bands=bands)
-    assert isinstance(figure, Figure)
-    ok = ~trajectory.diverged
-    drawn = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines]
-    risks = trajectory.excess_risk[ok]
-    for risk in [np.median(risks, axis=0)] if bands and ok.any() else risks:
-        assert risk.tolist() in drawn
-    assert figure.axes[0].get_xlabel() == "step"
-    assert len(figure.axes) == 4
 
 
 def test_a_seed_decides_everything() -> None:

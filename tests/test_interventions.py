@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from planted import V, planted_model
-from test_activations import D_MODEL, N_LAYERS, bert, gpt2
-from test_alignment import byte_level
+from small_models import D_MODEL, N_LAYERS, bert, byte_level, gpt2
 
 from probing.circuits.causal import CausalTest, Trial, causal_table
 from probing.circuits.interventions import (
@@ -199,9 +198,9 @@ def test_erasing_the_value_at_the_informative_token_alone_takes_the_prediction(
 
 
 def test_erasing_the_label_at_cls_works_only_after_it_was_read(table: pd.DataFrame) -> None:
-    late = row(table, test="erase value", layer=1, edit="LEACE", site="cls")
+    late = row(table, test="erase value", layer=1, edit="LEACE", site="summary")
     assert late["accuracy"] <= 0.6
-    early = table[(table["site"] == "cls") & (table["layer"] == 0)]
+    early = table[(table["site"] == "summary") & (table["layer"] == 0)]
     assert len(early) == 0, "below the first layer there is nothing to erase"
 
 

@@ -26,7 +26,6 @@ from slr.attentions.layer_training import (
     train_layers,
 )
 from slr.predictor import Gate
-from studies.theory.layer import plot_layer
 
 TASK = Task(d=12, L=4, gamma=0.7, noise_std=0.1)
 SMALL = Architecture(width=8, hidden=10)
@@ -163,12 +162,9 @@ def test_every_architecture_begins_to_learn(name: str) -> None:
     assert found.excess_risk[0, 1] < found.excess_risk[0, 0] - 1e-3
 
 
-def test_layers_are_drawn_and_tabulated() -> None:
+def test_a_tidy_table_has_the_risks_of_each_run() -> None:
     training = LayerTraining(TASK, SMALL, n_steps=6, log_every=2, n_test=100)
     found = train_layers(training, range(3))
-    control = train_layers(replace(training, architecture=Architecture(fully_connected=True)), [0])
-    figure = plot_layer(found, {"a": found, "b": control}, {"zero": 0.5, "bayes": 1e-9}, "title")
-    assert len(figure.axes) == 4
     frame = found.to_frame()
     assert frame[frame["run"] == 1]["excess_risk"].tolist() == found.excess_risk[1].tolist()
 

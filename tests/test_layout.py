@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ MOST_MODULES = 14  # of a folder
 MOST_LINES = 60  # of a script
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The dotted names of every import in a file, wherever it stands."""
     names: set[str] = set()

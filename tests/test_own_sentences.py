@@ -157,7 +157,7 @@ def test_own_sentences_are_probed_end_to_end(
     wanted = probes.Options(**options, output=tmp_path / "out")
     make(probes.STUDY, wanted)
     table = pd.read_parquet(tmp_path / "out" / "probes.parquet")
-    assert set(table["probe"]) == {"cls", "mean", "value", "location", "reader", "head"}
+    assert set(table["probe"]) == {"summary", "mean", "value", "location", "reader", "head"}
     assert set(table["split"]) == {"train", "test"}
     train = table[table["split"] == "train"].set_index(["probe", "layer"])["accuracy"]
     assert train["value", 3] == train["location", 3] == 1.0

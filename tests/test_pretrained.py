@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import torch
 from local_hub import COMMIT
-from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 from transformers import GPT2Config, GPT2Model
 
@@ -25,10 +24,8 @@ from probing.probes.by_layer import chosen_layers, layer_means, probe_states
 from probing.probes.splits import read_splits
 from probing.sentences import at_most, draw, informative_words
 from probing.states.extraction import extract
-from probing.states.views import SentenceView
 from studies.making import make
 from studies.practice import probes, sparsity
-from studies.practice.figure1_figure import PUBLISHED, SERIES, plot_figure1
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +123,7 @@ def test_the_study_fills_its_table_and_shuffled_labels_are_worse(
 ) -> None:
     model, tokenizer = load_model(str(folder))
     states = read_splits(model, tokenizer, reviews, max_token_sentences=60)
-    table = probe_states(states, probes=("cls", "value", "location", "reader", "head"), C=1.0)
+    table = probe_states(states, probes=("summary", "value", "location", "reader", "head"), C=1.0)
     assert len(table) == 5 * 2 * len(reviews)
     assert table["accuracy"].between(0, 1).all()
     assert (table["low"] <= table["accuracy"] + 1e-9).all()
@@ -137,8 +134,8 @@ def test_the_study_fills_its_table_and_shuffled_labels_are_worse(
     control = probe_states(states, probes=("value",), C=1.0, shuffled=True, seed=1)
     assert control[control["split"] == "test"]["accuracy"].max() < 1
     means = layer_means(table).set_index(["probe", "split"])["accuracy"]
-    only = table[(table["probe"] == "cls") & (table["layer"] == 1) & (table["split"] == "test")]
-    assert means["cls", "test"] == pytest.approx(only["accuracy"].iloc[0])
+    only = table[(table["probe"] == "summary") & (table["layer"] == 1) & (table["split"] == "test")]
+    assert means["summary", "test"] == pytest.approx(only["accuracy"].iloc[0])
     assert set(chosen_layers(table)["layer"]) == {1}
 
 
@@ -170,7 +167,7 @@ def test_the_script_writes_its_tables_and_refuses_bad_input(
     output = tmp_path / "probes"
     (tmp_path / "small.toml").write_text(SMALL_SPEC)
     options: dict[str, Any] = {"model": str(folder), "data": str(tmp_path / "small.toml")}
-    make(probes.STUDY, probes.Options(**options, position=("value",), jobs=1, output=output))
+    make(probes.STUDY, probes.Options(**options, probes=("value",), jobs=1, output=output))
     printed = capsys.readouterr().out
     for model in (folder.name, "untrained", f"{folder.name}, shuffled labels"):
         assert re.search(rf"^{model} +value ", printed, re.MULTILINE), printed
@@ -185,7 +182,8 @@ def test_the_results_do_not_depend_on_the_number_of_processes(folder: Path, revi
     model, tokenizer = load_model(str(folder))
     states = read_splits(model, tokenizer, reviews, max_token_sentences=60)
     one, two = (
-        probe_states(states, probes=("head", "reader", "cls"), C=1.0, jobs=jobs) for jobs in (1, 2)
+        probe_states(states, probes=("head", "reader", "summary"), C=1.0, jobs=jobs)
+        for jobs in (1, 2)
     )
     pd.testing.assert_frame_equal(one, two)
 
@@ -197,20 +195,20 @@ def test_the_papers_protocol_is_what_its_notebook_does(
     options = probes.Options(
         model=str(folder),
         protocol="paper",
-        controls=False,
-        max_rows=1500,
+        no_controls=True,
+        max_rows=400,
         jobs=1,
         output=tmp_path / "probes",
     )
     make(probes.STUDY, options)
     assert "the recipe" not in capsys.readouterr().out, "the paper chooses nothing"
     table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
-    assert set(table["probe"]) == {"cls"}
+    assert set(table["probe"]) == {"summary"}
     assert set(table["C"]) == {1.0}
-    released = at_most(build_dataset("sentiment-as-released"), 1500)
+    released = at_most(build_dataset("sentiment-as-released"), 400)
     model, tokenizer = load_model(str(folder))
     states = {
-        name: extract(model, tokenizer, split, positions=["cls"]).at(1, "cls")
+        name: extract(model, tokenizer, split, positions=["summary"]).at(1, "summary")
         for name, split in released.items()
     }
     theirs = LogisticRegression(C=1.0, max_iter=1000, tol=1e-6)
@@ -236,7 +234,7 @@ def test_decoders_are_probed_too(
         probes.Options(
             model=str(tmp_path / "decoder"),
             data=str(tmp_path / "small.toml"),
-            controls=False,
+            no_controls=True,
             jobs=1,
             output=tmp_path / "probes",
         ),
@@ -272,31 +270,3 @@ def test_drawn_rows_hold_every_word_about_as_often(sentiment: Any) -> None:
     assert len(counts) == 6
     assert counts.min() > 200
     assert len(np.unique(words[:5184:10])) == 3, "the trap is real"
-
-
-def test_figure_1_is_drawn_from_its_tables() -> None:
-    weights = np.array([0, 0.1, 0.9])[:, None, None]
-    sentence = SentenceView(
-        ["my", "dog", "nice"], ["neutral", "distractor", "informative"], weights
-    )
-    splits = list(PUBLISHED)
-    bars_of_mass = pd.DataFrame(
-        [
-            {"model": m, "split": s, "mass": 0.5}
-            for m in ("trained", "untrained", "uniform")
-            for s in splits
-        ]
-    )
-    bars = pd.DataFrame(
-        [
-            {"series": n, "split": s, "accuracy": 0.9, "low": 0.8, "high": 1.0}
-            for n in SERIES
-            for s in splits
-        ]
-    )
-    rng = np.random.default_rng(0)
-    plane = pd.DataFrame(rng.standard_normal((30, 2)), columns=["k", "v"])
-    plane["role"] = ["neutral", "distractor", "informative"] * 10
-    figure = plot_figure1([sentence] * 3, bars_of_mass, bars, plane)
-    assert isinstance(figure, Figure)
-    assert sum(len(part.axes) for part in figure.subfigs) == 4

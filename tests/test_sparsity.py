@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_alignment import wordpiece
+from small_models import wordpiece
 from torch import Tensor
 
 from data_gen import build_tokenizer
 from probing.attribution import gradient_shares, logit_differences, occlusion_shares, swap_flips
-from probing.evaluation import cls_attention
+from probing.evaluation import summary_attention
 from probing.models.presets import build_model
 from probing.sparsity import (
     MEASURES,
@@ -126,7 +126,7 @@ def test_a_view_shows_each_word_with_its_role_and_attention(sentiment: Any) -> N
     rows = sentiment["test"].select(range(0, 2000, 400))
     tokenizer = build_tokenizer(sentiment["train"]["text"][:])
     model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
-    states = cls_attention(model, tokenizer, rows)
+    states = summary_attention(model, tokenizer, rows)
     for i, view in enumerate(sentence_views(states, rows)):
         assert view.attention.sum(axis=0) == pytest.approx(1, abs=1e-5)
         assert view.roles[0] == view.roles[-1] == "special"
@@ -141,7 +141,7 @@ def test_a_word_of_several_tokens_has_no_view(sentiment: Any) -> None:
     tokenizer = wordpiece(sentiment["train"]["text"][:])
     model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
     with pytest.raises(ValueError, match="one token per word"):
-        sentence_views(cls_attention(model, tokenizer, rows), rows)
+        sentence_views(summary_attention(model, tokenizer, rows), rows)
 
 
 # ---- attribution, on classifiers whose every weight is known

@@ -9,15 +9,10 @@ from transformers import AutoTokenizer
 from data_gen import build_tokenizer, unknown_shares
 
 
-@pytest.fixture(scope="module")
-def tokenizer(sentiment: Any) -> Any:
-    return build_tokenizer(sentiment["train"]["text"][:])
-
-
 def test_vocabulary_is_the_training_words_and_five_special_tokens(
     tokenizer: Any, sentiment: Any
 ) -> None:
-    words = {word for row in sentiment["train"] for word in row["words"]}
+    words = {word for words in sentiment["train"]["words"][:] for word in words}
     special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
     assert set(tokenizer.get_vocab()) == words | special
     assert tokenizer.pad_token_id == 0
@@ -35,11 +30,11 @@ def test_unseen_words_are_unknown(tokenizer: Any) -> None:
 
 
 def test_unknown_shares_are_those_of_the_definition(tokenizer: Any, sentiment: Any) -> None:
-    known = {word for row in sentiment["train"] for word in row["words"]}
+    known = {word for words in sentiment["train"]["words"][:] for word in words}
     shares = unknown_shares(tokenizer, sentiment)
     assert shares["train"] == 0
     for name, split in sentiment.items():
-        words = [word for row in split for word in row["words"]]
+        words = [word for words in split["words"][:] for word in words]
         assert shares[name] == pytest.approx(sum(w not in known for w in words) / len(words))
     assert min(shares[name] for name in ("ood_tokens", "ood_structure", "ood_structure_tokens")) > 0
 

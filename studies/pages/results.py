@@ -4,6 +4,7 @@ A result that is not there yet is named as missing, with the command that makes 
 nothing is written: it fails if the page is not what the results give.
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from studies.study import Study, Tables
 FIGURES = "figures"  # folder next to the page
 TIMES = "times.json"  # file next to the page, of benchmarks/whole.py ...
 TIMED = ("setup", "reproduce", "killed", "test", "commands")  # ... and what is in it
+SEAL = "<!-- sha256 of all that is above: "
 WIDTH = 1100  # of its pictures, in pixels
 INTRODUCTION = """\
 # Results
@@ -78,7 +80,16 @@ def page_of(results: Path, times: Path) -> str:
         ]
         parts.append(f"Made by `{study.command}`.")
     first, *others = [*parts, *times_part(times)]
-    return "\n".join([first, *(f"{part}\n" for part in others)])
+    return sealed("\n".join([first, *(f"{part}\n" for part in others)]))
+
+
+def sealed(page: str) -> str:
+    """The page with a last line that tells whether it was edited by hand."""
+    return f"{page}\n{SEAL}{hashlib.sha256(page.encode()).hexdigest()} -->\n"
+
+
+def is_as_generated(page: str) -> bool:
+    return sealed(page.rpartition(f"\n{SEAL}")[0]) == page
 
 
 def picture(study: Study, stem: str) -> str:

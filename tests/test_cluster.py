@@ -1,0 +1,109 @@
+"""Sweeps on a cluster: a real scheduler and two worker processes, over TCP."""
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client, LocalCluster
+from waiting_cells import wait, waiting_grid
+
+from slr.sweep import Grid, cell_grid, sweep, train_cell
+from slr.sweep import cluster as cluster_module
+from slr.sweep.engine import run_batch
+from slr.sweep.rows import CELL
+
+ROOT = Path(__file__).parent.parent
+SMALL = {"lam": [0.02, 0.1], "step_size": [4e-3, 4e-2, 0.4], "n_steps": 300, "runs": 3}
+
+
+def read(path: Path, column: str) -> list[int]:
+    return [int(x) for x in pq.read_table(path)[column].to_numpy()]
+
+
+def kept(folder: Path) -> list[int]:
+    """The cells whose rows are in the parts."""
+    return [x for path in sorted(folder.glob("part-*.parquet")) for x in read(path, CELL)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=2, threads_per_worker=1, processes=True, protocol="tcp://", dashboard_address=":0"
+    ) as found:
+        yield found
+
+
+def test_a_cluster_gives_the_same_numbers(cluster: LocalCluster, tmp_path: Path) -> None:
+    assert cluster.scheduler_address.startswith("tcp://")
+    grid = cell_grid(SMALL | {"optimiser": ["pgd", "sgd"], "n_steps": 50})
+    alone = sweep(train_cell, grid, tmp_path / "alone", jobs=1)
+    there = sweep(train_cell, grid, tmp_path / "there", cluster=cluster.scheduler_address)
+    pd.testing.assert_frame_equal(there.table, alone.table, check_exact=True)
+
+
+def test_nothing_is_lost_with_a_worker(cluster: LocalCluster, tmp_path: Path) -> None:
+    n = 2000
+    with Client(cluster) as client:  # type: ignore[no-untyped-call]
+        victim, _ = client.run(os.getpid).values()
+    done = 0
+
+    def kill_one(cells: int) -> None:
+        nonlocal done, victim
+        done += cells
+        if done > n / 4 and victim:
+            os.kill(victim, signal.SIGKILL)
+            victim = 0
+
+    grid, address = waiting_grid(tmp_path, n, seconds=0.001), cluster.scheduler_address
+    found = sweep(wait, grid, tmp_path / "sweep", cluster=address, progress=kill_one)
+    assert not victim
+    assert done == found.computed == n
+    assert found.table["square"].tolist() == [x**2 for x in range(n)]
+    assert len(set(found.table["process"])) >= 2
+    assert os.getpid() not in set(found.table["process"])
+
+
+@pytest.mark.slow
+def test_a_batch_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
+    import dask
+
+    def deadly(settings: Mapping[str, Any]) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        pytest.raises(cluster_module.ClusterError, match="gave up a batch: KilledWorker"),
+    ):
+        sweep(deadly, Grid({"x": (1, 2)}), tmp_path, cluster=cluster.scheduler_address)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_one_core_is_used(tmp_path: Path) -> None:
+    with LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        address = cluster.scheduler_address
+        found = sweep(wait, waiting_grid(tmp_path, 5), tmp_path / "sweep", cluster=address)
+    assert set(found.table["process"]) & {os.getpid()} == set()
+
+
+def test_a_worker_with_other_code_is_refused() -> None:
+    with pytest.raises(ValueError, match="another version of slr"):
+        run_batch(wait, Grid({"x": (1,)}), [0], source="0" * 16)

@@ -1,0 +1,452 @@
+"""Figures show the numbers of their tables: heights, last points, bands, cells, shades.
+
+A check draws a figure from a table of random numbers and reads the artists. Each check is also
+run with a wrong drawing (every number a little too large), which it must see.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from artists import (
+    all_bars,
+    all_error_bars,
+    bands,
+    bars,
+    curve,
+    error_bars,
+    lines,
+    points,
+)
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from numpy.testing import assert_allclose, assert_array_equal
+
+from probing.states.views import SentenceView
+from slr import EXPERIMENTS, Task, Trajectory, run_experiment
+from slr.attentions.conditional_mean import Slope
+from slr.attentions.layer_training import LayerRuns, LayerTraining
+from slr.dynamics.portrait import fixed_points
+from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
+from slr.sweep import cell_grid
+from studies.practice.bridge_figures import EDITS, plot_causal, plot_learning
+from studies.practice.figure1_figure import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
+from studies.theory.activations import ATTENTIONS, plot_activations
+from studies.theory.conditional_mean import plot_conditional_mean
+from studies.theory.layer import FLOOR, plot_layer
+from studies.theory.locations import plot_locations
+from studies.theory.noise_length import plot_noise_length
+from studies.theory.scaling import plot_scaling
+from studies.theory.sweep_figure import plot_sweep
+from studies.theory.yardsticks import plot_yardsticks
+
+ROW = {"runs": 8, "share_diverged": 0.0}
+
+
+def table_of(keys: Mapping[str, Iterable[Any]], random: str, seed: int = 0) -> pd.DataFrame:
+    """A row for every combination of the keys, and columns of random numbers in 0.1 .. 0.9."""
+    table = pd.MultiIndex.from_product(keys.values(), names=list(keys)).to_frame(index=False)
+    rng = np.random.default_rng(seed)
+    return table.assign(**{name: rng.uniform(0.1, 0.9, len(table)) for name in random.split()})
+
+
+@cache
+def trajectory(name: str) -> Trajectory:
+    experiment = EXPERIMENTS[name]
+    return run_experiment(replace(experiment, runs=4, n_steps=10 * experiment.log_every))
+
+
+# ---- the theory
+
+
+def check_bands() -> None:
+    runs = replace(trajectory("pgd-schedule"), diverged=np.zeros(4, dtype=bool))
+    risk, alignment, square, distance = plot_experiment("name", runs).axes
+    kappa, nu = runs.overlaps.kappa, runs.overlaps.nu
+    panels = [
+        (risk, "trained", 0, runs.excess_risk),
+        (alignment, r"$|\kappa|$", 0, abs(kappa)),
+        (alignment, r"$|\nu|$", 1, abs(nu)),
+        (distance, "", 0, runs.distance_to_manifold),
+    ]
+    for ax, label, number, values in panels:
+        low, middle, high = np.percentile(values, [2.5, 50, 97.5], axis=0)
+        drawn = curve(ax, label) if label else lines(ax)[-1]
+        assert_array_equal(drawn.x, runs.step)
+        assert_array_equal(drawn.y, middle)
+        band = bands(ax, runs.step)[number]
+        assert_array_equal(band.low, low)
+        assert_array_equal(band.high, high)
+        assert (band.low <= drawn.y).all()
+        assert (drawn.y <= band.high).all()
+        assert ax.get_xlabel() == "step"
+    for run in (0, 1):
+        path = curve(square, f"run {run}")
+        assert_array_equal(path, [kappa[run], nu[run]])
+
+
+def check_single_runs() -> None:
+    runs = trajectory("pgd-small-lambda")
+    diverged = np.array([False, True, False, False])
+    risk, alignment, *_ = plot_experiment(
+        "name", replace(runs, diverged=diverged), bands=False
+    ).axes
+    for ax, values in ((risk, runs.excess_risk), (alignment, abs(runs.overlaps.kappa))):
+        for run, is_grey in enumerate(diverged):
+            drawn = [one for one in ax.lines if np.array_equal(one.get_ydata(), values[run])]
+            assert [one.get_color() for one in drawn] == [GREY if is_grey else BLUE]
+
+
+def check_portrait() -> None:
+    experiment = EXPERIMENTS["pgd-manifold"]
+    runs = trajectory("pgd-manifold")
+    found = fixed_points(experiment.task, experiment.lam)
+    (ax,) = plot_portrait(experiment.task, experiment.lam, found, runs).axes
+    for kind in ("minimum", "saddle", "maximum"):
+        drawn = set(zip(*curve(ax, kind), strict=True))
+        assert drawn == {(point.kappa, point.nu) for point in found if point.kind == kind}
+    assert_array_equal(curve(ax, "4 PGD runs"), [runs.overlaps.kappa[0], runs.overlaps.nu[0]])
+
+
+def check_yardsticks() -> None:
+    names = "zero linear oracle bayes bayes_stderr"
+    tables = {name: table_of({name: [2, 10, 100]}, names) for name in ("d", "L")}
+    for ax, (name, table) in zip(plot_yardsticks(tables, "").axes, tables.items(), strict=True):
+        assert_array_equal(curve(ax, "zero predictor"), [table[name], table["zero"]])
+        assert_array_equal(curve(ax, "best linear"), [table[name], table["linear"]])
+        assert_array_equal(curve(ax, r"erf oracle, best $\lambda$").y, table["oracle"])
+        assert_array_equal(curve(ax, "Bayes (Monte-Carlo)").y, table["bayes"])
+        ends = error_bars(ax, "Bayes (Monte-Carlo)")
+        assert_allclose(ends.high - ends.low, 4 * table["bayes_stderr"])
+
+
+def check_scaling() -> None:
+    curves = ["manifold", "sphere", "flow", "sgd"]
+    table = table_of({"curve": curves, "d": [100, 1000]}, "median share").assign(runs=30)
+    table["low"], table["high"] = table["median"] - 0.05, table["median"] + 0.07
+    limits = table_of({"d": [100, 1000]}, "measured predicted")
+    steps, share, stability = plot_scaling(table, limits).axes
+    rows = table[table["curve"] == "sphere"]
+    label = "PGD from the sphere, step size $\\sim 1/d$"
+    assert_array_equal(curve(steps, label), [rows["d"], rows["median"]])
+    assert_allclose(error_bars(steps, label), [rows["low"], rows["high"]])
+    flow = table[table["curve"] == "flow"]
+    assert_array_equal(curve(steps, "the same, from the gradient flow").y, flow["median"])
+    first = table[table["curve"] == "manifold"]["share"]
+    assert_array_equal(share.containers[0].lines[0].get_ydata(), first)  # type: ignore[attr-defined]
+    assert_array_equal(curve(stability, "measured (bisection)").y, limits["measured"])
+    assert_array_equal(curve(stability, "2 / curvature along $k^\\star$").y, limits["predicted"])
+
+
+def check_activations() -> None:
+    names = [*ATTENTIONS, "bayes"]
+    shown: dict[str, list[float]] = {"d": [2, 10, 48], "L": [2, 10], "gamma": [0.5, 1.0]}
+    parts = [
+        table_of({"axis": [axis], "attention": names, axis: values}, "excess_risk stderr")
+        for axis, values in shown.items()
+    ]
+    figure = plot_activations(pd.concat(parts), "")
+    for ax, axis, part in zip(figure.axes, shown, parts, strict=True):
+        for name in names:
+            rows = part[part["attention"] == name]
+            label = "Bayes" if name == "bayes" else name
+            assert_array_equal(curve(ax, label), [rows[axis], rows["excess_risk"]])
+            ends = error_bars(ax, label)
+            assert_allclose(ends.high - ends.low, 4 * rows["stderr"])
+
+
+def check_locations() -> None:
+    names = ["bayes", "softmax", "sigmoid, threshold", "erf", "uniform", "layer"]
+    table = table_of({"attention": names, "n_informative": [1, 2, 5]}, "relative_risk mass")
+    table["low"], table["high"] = table["relative_risk"] - 0.05, table["relative_risk"] + 0.02
+    risk, mass = plot_locations(table, "").axes
+    for name in names:
+        rows = table[table["attention"] == name]
+        label = {"bayes": "Bayes", "layer": "softmax layer, trained"}.get(name, name)
+        assert_array_equal(curve(risk, label), [rows["n_informative"], rows["relative_risk"]])
+        assert_allclose(error_bars(risk, label), [rows["low"], rows["high"]])
+    masses = [table[table["attention"] == name]["mass"] for name in names[1:]]
+    assert_array_equal([line.y for line in lines(mass)], masses)
+
+
+def check_noise_length() -> None:
+    keys: dict[str, list[Any]] = {"gamma": [0.5, 1.0], "L": [5, 10], "noise": ["PGD", "0", "1"]}
+    table = table_of(keys, "excess_risk steps oracle share")
+    for name in ("excess_risk", "steps"):
+        table[f"{name}_low"], table[f"{name}_high"] = table[name] / 2, table[name] * 2
+    axes = plot_noise_length(table, "").axes
+    for column, gamma in enumerate((0.5, 1.0)):
+        for L in (5, 10):
+            rows = table[(table["gamma"] == gamma) & (table["L"] == L)]
+            for ax, name in ((axes[column], "excess_risk"), (axes[2 + column], "steps")):
+                assert_array_equal(curve(ax, f"$L={L}$").y, rows[name])
+                ends = rows[f"{name}_low"], rows[f"{name}_high"]
+                assert_allclose(error_bars(ax, f"$L={L}$"), ends)
+        oracles = [line.y[0] for line in lines(axes[column]) if len(line.y) == 1]
+        of_lengths = table[table["gamma"] == gamma].groupby("L")["oracle"].first()
+        assert_array_equal(oracles, of_lengths)
+
+
+def check_conditional_mean() -> None:
+    lengths = [8, 32, 128]
+    kinds = [f"{kind}, learned at {L}" for kind in ("softmax", "kernel") for L in lengths]
+    names = ["softmax, best", "kernel", *kinds]
+    table = table_of({"attention": names, "L": [8, 32, 128, 512]}, "error stderr")
+    slopes = {name: Slope(-0.8, -0.9, -0.7) for name in names[:2]}
+    axes = plot_conditional_mean(table, lengths, slopes, [32, 128, 512], "").axes
+    best, softmax, kernel = axes
+    for name in names[:2]:
+        rows = table[table["attention"] == name]
+        assert_array_equal(curve(best, f"{name}\nslope -0.80 [-0.90, -0.70]").y, rows["error"])
+    fitted = [line for line in lines(best) if len(line.x) == 3]
+    for line, name in zip(fitted, names, strict=False):
+        slope = np.diff(np.log(line.y)) / np.diff(np.log(line.x))
+        assert_allclose(slope, -0.8)
+        rows = table[(table["attention"] == name) & (table["L"] > 8)]
+        assert_allclose(np.log(line.y).mean(), np.log(rows["error"]).mean())
+    assert len(fitted) == 2
+    for ax, kind in ((softmax, "softmax"), (kernel, "kernel")):
+        for L in lengths:
+            rows = table[table["attention"] == f"{kind}, learned at {L}"]
+            assert_array_equal(curve(ax, f"learned at $L={L}$").y, rows["error"])
+
+
+def layer_runs(seed: int, runs: int) -> LayerRuns:
+    rng = np.random.default_rng(seed)
+    training = LayerTraining(Task(d=12, L=4, gamma=0.7))
+    return LayerRuns(training, np.array([0, 2, 4, 6]), *rng.uniform(0.1, 0.9, (5, runs, 4)))
+
+
+def check_layer() -> None:
+    trained, control = layer_runs(0, 5), layer_runs(1, 3)
+    yardsticks = {"zero": 0.5, "bayes": 1e-9}
+    figure = plot_layer(trained, {"a": trained, "b": control}, yardsticks, "title")
+    risk, mass, alignment, final = figure.axes
+    assert_array_equal(curve(risk, "softmax layer").y, np.median(trained.excess_risk, axis=0))
+    assert_array_equal(curve(risk, "zero predictor (0.5)").y, [0.5, 0.5])
+    assert_array_equal(lines(mass)[0].y, np.median(trained.mass, axis=0))
+    low, high = np.percentile(trained.mass, [2.5, 97.5], axis=0)
+    (band,) = bands(mass, trained.step)
+    assert_array_equal(band, [low, high])
+    value = curve(alignment, r"value direction with $v^\star$")
+    assert_array_equal(value, [trained.step[1:], np.median(trained.value_cosine, axis=0)[1:]])
+    for row, runs in enumerate((trained, control)):
+        for attends, colour in ((True, BLUE), (False, PURPLE)):
+            dots = [line for line in final.lines if line.get_color() == colour]
+            drawn = np.concatenate([np.array(line.get_data(), dtype=float).T for line in dots])
+            chosen = (runs.mass[:, -1] > 0.5) == attends
+            here = drawn[drawn[:, 1] == row, 0]
+            assert_array_equal(np.sort(here), np.sort(runs.excess_risk[chosen, -1]))
+    assert FLOOR < 0.1, "nothing above was cut off"
+    assert [tick.get_text() for tick in final.get_yticklabels()] == ["a", "b"]
+
+
+def test_on_the_manifold_the_distance_is_said_to_be_0() -> None:
+    *_, distance = plot_experiment("name", trajectory("pgd-manifold")).axes
+    assert [text.get_text() for text in distance.texts] == ["exactly 0 at every step"]
+    assert not distance.lines
+
+
+# ---- sweeps
+
+
+def check_sweep() -> None:
+    axes: dict[str, list[Any]] = {
+        "lam": [0.1, 0.2, 0.4],
+        "d": [10, 20, 40],
+        "L": [3, 4],
+        "gamma": [0.5, 1.0],
+    }
+    table = table_of(axes, "share_aligned").assign(**ROW)
+    figure = plot_sweep(table, cell_grid(axes | {"runs": 8}))
+    titles = [ax.get_title() for ax in figure.axes[:2]]
+    assert titles == ["$L$ = 3", "$L$ = 4"], "one map for each value of the first short axis"
+    for ax, L in zip(figure.axes, (3, 4), strict=False):
+        rows = table[table["L"] == L]
+        mean = rows.groupby(["lam", "d"])["share_aligned"].mean().unstack()  # over gamma
+        (mesh,) = ax.collections
+        assert_allclose(np.reshape(mesh.get_array(), (3, 3)), mean)  # type: ignore[arg-type]
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("$d$", r"$\lambda$")
+
+
+def check_curve() -> None:
+    """With one setting that varies: the shares, with Wilson's intervals as scipy has them."""
+    from scipy.stats import binomtest
+
+    lam = [0.1, 0.2, 0.3]
+    grids: list[tuple[dict[str, Any], Any]] = [
+        ({"lam": lam}, lam),
+        ({"start": ["manifold", "sphere"]}, [0, 1]),
+        ({}, [cell_grid({}).axes["lam"][0]]),
+    ]
+    for axis, places in grids:
+        grid = cell_grid(axis | {"runs": 8})
+        table = table_of(axis or {"lam": places}, "").assign(**ROW)
+        table["share_aligned"] = np.arange(1, len(table) + 1) / 8
+        (ax,) = plot_sweep(table, grid).axes
+        assert_array_equal(lines(ax)[0], [places, table["share_aligned"]])
+        (ends,) = all_error_bars(ax)
+        for i, low, high in zip(range(len(table)), *ends, strict=True):
+            expected = binomtest(i + 1, 8).proportion_ci(0.95, method="wilson")
+            assert_allclose([low, high], expected, atol=1e-4)
+
+
+# ---- the Transformer
+
+
+def figure_1() -> tuple[Any, ...]:
+    splits = list(PUBLISHED)
+    mass = table_of({"model": ["trained", "untrained", "uniform"], "split": splits}, "mass")
+    accuracy = table_of({"series": list(SERIES), "split": splits}, "accuracy", seed=1)
+    accuracy["low"], accuracy["high"] = accuracy["accuracy"] - 0.05, accuracy["accuracy"] + 0.1
+    plane = table_of({"role": list(ROLE_STYLES), "number": range(10)}, "k v", seed=2)
+    weights = np.array([0.05, 0.1, 0.85])[:, None, None]
+    sentence = SentenceView(
+        ["my", "dog", "nice"], ["neutral", "distractor", "informative"], weights
+    )
+    return plot_figure1([sentence] * 2, mass, accuracy, plane), mass, accuracy, plane
+
+
+def check_figure_1() -> None:
+    figure, mass, accuracy, plane = figure_1()
+    (_, top), (below, scatter) = (part.axes for part in figure.subfigs)
+    for model, rows in mass.groupby("model"):
+        assert_array_equal(bars(top, model), rows["mass"])
+    for number, name in enumerate(SERIES):
+        rows = accuracy[accuracy["series"] == name]
+        assert_array_equal(bars(below, SERIES[name].short or SERIES[name].label), rows["accuracy"])
+        assert_allclose(all_error_bars(below)[number], [rows["low"], rows["high"]])
+    for role, rows in plane.groupby("role"):
+        assert_array_equal(points(scatter, role), [rows["k"], rows["v"]])
+
+
+def test_words_are_shaded_by_their_attention_and_framed_by_their_role() -> None:
+    shaded = figure_1()[0].subfigs[0].axes[0]
+    boxes = [(box.get_facecolor()[3], to_hex(box.get_edgecolor())) for box in shaded.patches]
+    words = [text.get_text() for text in shaded.texts[:-1]]
+    assert words == ["my", "dog", "nice"] * 2
+    assert [shade for shade, _ in boxes] == [0.05, 0.1, 0.85] * 2
+    assert boxes[2][1] == BLUE.lower()
+    assert len({frame for _, frame in boxes}) == 3, "each role has its frame"
+
+
+def check_learning() -> None:
+    names = "nu kappa attention_mass relative_error distance_to_manifold"
+    practice = table_of({"seed": range(5), "step": [0, 10, 20]}, names)
+    theory = table_of({"run": range(6), "step": [0, 100]}, names, seed=1)
+    practice["kappa"] *= -1  # of either sign
+    theory["aligned"] = theory["run"] != 3
+    axes = np.array(plot_learning(practice, theory).axes, dtype=object).reshape(4, 2)
+    kept = theory[theory["aligned"]]
+    assert axes[0, 1].get_title() == "single-location PGD (5 of 6 runs: those that align)"
+    for column, table in enumerate((practice, kept)):
+        groups = table.abs().groupby("step")
+        for row, name in enumerate(names.split()[1:]):
+            assert_array_equal(lines(axes[row, column])[-1].y, groups[name].median())
+            band = bands(axes[row, column], table["step"].unique())[-1]
+            ends = groups[name].quantile(0.025), groups[name].quantile(0.975)
+            assert_allclose(band, ends)
+        assert_array_equal(curve(axes[0, column], "$v$").y, groups["nu"].median())
+
+
+def causal_tests() -> pd.DataFrame:
+    edits = [name for name in EDITS if name != "LEACE"]
+    cells = [
+        *(("erase value", edit, site, layer, np.nan) for edit in edits
+          for site, layer in (("informative", 0), ("distractor", 0), ("summary", 1))),
+        *(("erase location", edit, "all words", 0, np.nan) for edit in edits),
+        *(("steer", edit, "informative", 0, dose) for edit in ("v_hat", "random")
+          for dose in (0.5, 1.0, 2.0)),
+        *(("reflect", edit, "informative", layer, np.nan) for edit in ("v_hat", "random")
+          for layer in (0, 1)),
+    ]  # fmt: skip
+    tests = pd.DataFrame(cells, columns=["test", "edit", "site", "layer", "dose"])
+    models = {"seed": range(3), "model": ["tiny", "small"], "split": ["test", "train"]}
+    numbers = table_of({"cell": range(12 * len(cells))}, "accuracy attention_mass flips")
+    table = table_of(models, "").merge(tests, how="cross")
+    return pd.concat([table, numbers], axis=1)
+
+
+def check_causal() -> None:
+    table = causal_tests()
+    value, location, doses, heads = plot_causal(table).axes
+    part = table[(table["model"] == "tiny") & (table["split"] == "test")]
+    mean = part.groupby(["test", "site", "layer", "edit"])[["accuracy", "attention_mass"]].mean()
+    edits = [name for name in EDITS if name != "LEACE"]
+    expected = [
+        mean.loc[("erase value", site, layer, edit), "accuracy"]
+        for site, layer in (("informative", 0), ("distractor", 0), ("summary", 1))
+        for edit in edits
+    ]
+    assert_allclose(all_bars(value).y, expected)
+    assert_allclose(all_bars(value).x.round(), np.repeat([0, 1, 2], len(edits)))
+    assert [text.get_text() for text in value.texts] == ["not tried"] * 3, "LEACE is not 0"
+    rows = part[(part["test"] == "erase value") & (part["edit"] == edits[0])]
+    rows = rows[rows["site"] == "informative"]["accuracy"]
+    assert_allclose(np.ravel(all_error_bars(value)[0]), [rows.min(), rows.max()])
+    at = mean.loc[("erase location", "all words", 0)]
+    both = [*at.loc[edits, "accuracy"], *at.loc[edits, "attention_mass"]]
+    assert_allclose(all_bars(location).y, both)
+    steered = part[(part["test"] == "steer") & (part["edit"] == "v_hat")].groupby("dose")["flips"]
+    drawn = curve(doses, "steer along $\\hat v$")
+    assert_allclose(drawn, [[0.5, 1.0, 2.0], steered.mean()])
+    (band, _) = bands(doses, drawn.x)
+    assert_allclose(band, [steered.min(), steered.max()])
+    rows = part[(part["test"] == "reflect") & (part["edit"] == "random") & (part["layer"] == 0)]
+    assert_allclose(curve(doses, "reflect along random directions").y, [rows["flips"].mean()])
+    small = table[(table["model"] == "small") & (table["split"] == "test")]
+    small = small[(small["test"] == "reflect") & (small["edit"] == "v_hat")]
+    by_layer = small.groupby("layer")["flips"].mean()
+    assert_allclose(curve(heads, "2 layers, from scratch"), [by_layer.index, by_layer])
+
+
+# ---- every check, and every check of a wrong drawing
+
+CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its numbers
+    check_bands: "plot fill_between",
+    check_single_runs: "plot",
+    check_portrait: "plot",
+    check_yardsticks: "plot errorbar",
+    check_scaling: "plot errorbar",
+    check_activations: "errorbar",
+    check_locations: "plot errorbar",
+    check_noise_length: "plot errorbar",
+    check_conditional_mean: "plot errorbar",
+    check_layer: "plot fill_between",
+    check_sweep: "pcolormesh",
+    check_curve: "errorbar",
+    check_figure_1: "bar errorbar scatter",
+    check_learning: "plot fill_between",
+    check_causal: "bar errorbar plot fill_between",
+}
+VALUES = {"pcolormesh": 2, "fill_between": 2}  # which argument; of the others the second
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_figure_shows_its_table(check: Callable[[], None]) -> None:
+    check()
+
+
+@pytest.mark.parametrize(
+    ("check", "way"),
+    [(check, way) for check, ways in CHECKS.items() for way in ways.split()],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_wrong_figure_is_seen(
+    check: Callable[[], None], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = getattr(Axes, way)
+    at = VALUES.get(way, 1)
+
+    def wrong(self: Axes, *args: Any, **options: Any) -> Any:
+        values = args[at : at + 1]
+        larger = [1.02 * np.asarray(x, dtype=float) for x in values if not isinstance(x, str)]
+        return right(self, *args[:at], *(larger or values), *args[at + 1 :], **options)
+
+    monkeypatch.setattr(Axes, way, wrong)
+    with pytest.raises(AssertionError):
+        check()

@@ -1,0 +1,276 @@
+"""The command trains, resumes, writes what the Hugging Face tools open, and fails in one line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_models import same_weights
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+from data_gen import build_dataset, read_spec
+from probing.models.training import (
+    last_checkpoint,
+)
+from studies.command_line import run
+from studies.making import make
+from studies.practice import transformer
+
+SCRIPT = Path(__file__).parent.parent / "scripts" / "train_transformer.py"
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+SPEC = """
+name = "toy"
+description = "One adjective decides."
+source = "a test"
+license = "mit"
+language = "en"
+[polarity]
+negative = ["bad", "poor", "grim"]
+positive = ["good", "fine", "fair"]
+[slots.CITY]
+role = "distractor"
+training = ["good.", "bad.", "clean.", "dirty."]
+[slots.WHOSE]
+training = ["my", "his", "her", "our"]
+[slots.COLOR]
+training = ["red", "blue", "green", "gray"]
+[slots.ANIMAL]
+training = ["dog", "owl", "cow", "cat", "goat"]
+[slots.ADJECTIVE]
+role = "informative"
+training = ["good", "bad", "fine", "poor"]
+held_out = ["fair", "grim"]
+[patterns]
+predicate = "The city is {CITY} {WHOSE} {COLOR} {ANIMAL} is {ADJECTIVE}"
+lone = "{WHOSE} {ANIMAL} is {ADJECTIVE}"
+[splits.train]
+patterns = ["predicate"]
+words = "training"
+isolates = "what was trained on"
+[splits.ood_tokens]
+patterns = ["predicate"]
+words = { default = "training", ADJECTIVE = "held_out" }
+isolates = "new adjectives"
+[splits.ood_short]
+extended = true
+patterns = ["lone"]
+words = "training"
+isolates = "a short sentence"
+"""
+STEPS = 6 * 1280 // 64  # six epochs; checkpoints at 50, 100 and the last
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("spec") / "toy.toml"
+    path.write_text(SPEC)
+    return path
+
+
+def command(spec: Path, output: Path, *arguments: str) -> list[str]:
+    given = ["--spec", str(spec), "--output", str(output), "--epochs", "6", *arguments]
+    return [str(SCRIPT), *given]
+
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *arguments], env=ENVIRONMENT, **pipes, **options)
+
+
+@pytest.fixture(scope="module")
+def written(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The result of an undisturbed run."""
+    output = tmp_path_factory.mktemp("written") / "model"
+    make(transformer.STUDY, transformer.Options(spec=str(spec), output=output, epochs=6))
+    assert list(output.parent.iterdir()) == [output], "no checkpoints are left"
+    return output
+
+
+def metrics(folder: Path) -> Any:
+    return json.loads((folder / "metrics.json").read_text())
+
+
+def test_the_metrics_name_every_split(written: Path, spec: Path) -> None:
+    found, splits = metrics(written), build_dataset(read_spec(str(spec)), extended=True)
+    assert found["seed"] == 0
+    assert 0 < found["seconds"] < 600
+    for measure in ("accuracy", "attention_mass"):
+        assert list(found[measure]) == list(splits)
+        assert all(0 <= value <= 1 for value in found[measure].values())
+    assert found["accuracy"]["train"] == 1
+    assert found["accuracy"]["ood_tokens"] == 0.5, "unknown adjectives are all the same [UNK]"
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("The city is bad. my red dog is good", "positive"),
+        ("The city is good. my red dog is bad", "negative"),
+        ("The city is clean. her gray owl is poor", "negative"),
+    ],
+)
+def test_the_hugging_face_tools_open_the_folder_and_classify(
+    text: str, label: str, written: Path
+) -> None:
+    folder = str(written)
+    (answer,) = pipeline("text-classification", model=folder, device="cpu")(text)
+    assert answer["label"] == label
+    assert answer["score"] > 0.9
+    model = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    with torch.inference_mode():
+        logits = model(**tokenizer(text, return_tensors="pt")).logits[0]
+    assert model.config.id2label[int(logits.argmax())] == label
+    assert answer["score"] == pytest.approx(float(logits.softmax(0).max()), abs=1e-5)
+
+
+def assert_same_result(folder: Path, other: Path) -> None:
+    a, b = metrics(folder), metrics(other)
+    assert a.pop("seconds") > 0 < b.pop("seconds")
+    assert a == b
+    weights = [load_file(path / "model.safetensors") for path in (folder, other)]
+    assert same_weights(*weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [50, 100])
+def test_a_killed_training_resumes_to_the_result_of_an_undisturbed_one(
+    number: int, written: Path, spec: Path, tmp_path: Path
+) -> None:
+    """Killed as soon as the checkpoint's folder is there: while it is being written."""
+    output = tmp_path / "model"
+    checkpoints = tmp_path / ".model.checkpoints"
+    with start(*command(spec, output)) as process:
+        while not (checkpoints / f"checkpoint-{number}").exists():
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not output.exists()
+    with start(*command(spec, output)) as process:
+        errors = process.communicate()[1]
+    assert process.returncode == 0, errors
+    assert_same_result(output, written)
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_a_training_goes_on_from_a_checkpoint_to_the_same_result(
+    written: Path, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same as being killed, in this process: training stops behind the first checkpoint."""
+    config = transformer.Options(spec=str(spec), output=tmp_path / "model", epochs=6)
+    steps = 0
+
+    class Killed(BaseException):
+        pass
+
+    optimizer_step = torch.optim.AdamW.step
+
+    def step(self: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps == 60:
+            raise Killed
+        return optimizer_step(self, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", step)
+        with pytest.raises(Killed):
+            make(transformer.STUDY, config)
+        steps = 60  # counts on, without another stop
+        left = tmp_path / ".model.checkpoints"
+        assert last_checkpoint(left) == str(left / "checkpoint-50")
+        torch.manual_seed(123)  # whatever the generators held
+        make(transformer.STUDY, config)
+    assert steps - 60 == STEPS - 50, "it went on, and did not begin again"
+    assert_same_result(tmp_path / "model", written)
+
+
+def test_checkpoints_of_other_settings_are_not_resumed(tmp_path: Path) -> None:
+    options = transformer.Options(preset="small", output=tmp_path / "x")
+    folder = transformer.checkpoint_folder(options, True)
+    (folder / "checkpoint-50").mkdir()
+    assert transformer.checkpoint_folder(options, True) == folder
+    assert (folder / "checkpoint-50").exists()
+    transformer.checkpoint_folder(replace(options, preset="tiny"), True)
+    assert not (folder / "checkpoint-50").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_train_to_the_same_accuracy(
+    written: Path, spec: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "model"
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29517"]
+    with start(*launcher, *command(spec, output)) as process:
+        out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert out.count("written to") == 1, "one process reports"
+    assert metrics(output)["accuracy"] == metrics(written)["accuracy"]
+    assert list(tmp_path.iterdir()) == [output]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--output", "x", "--preset", "huge"], "invalid choice 'huge'"),
+        (["--output", "x", "--swap"], "--embeddings corpus"),
+        (["--output", "x", "--embeddings", "glove.txt"], "no such file"),
+        (["--output", "x", "--spec", "poems"], "poems"),
+        (["--output", "file"], "--overwrite"),
+        (["--output", "file", "--overwrite"], "not a result of slr-probing"),
+        (["--output", "file/x"], "not a writable folder"),
+        (["--output", "x", "--learning-rate", "1e30"], "lower the learning rate"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_leaves_nothing(
+    arguments: list[str],
+    message: str,
+    spec: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("thesis\n")
+    data = [] if "--spec" in arguments else ["--spec", str(spec)]
+    with pytest.raises(SystemExit, match="2"):
+        run("train", [*data, *arguments], prog=SCRIPT.name)
+    errors = capfd.readouterr().err
+    *before, line = errors.splitlines()
+    assert line.startswith("error: "), errors
+    assert message in line
+    assert all("%|" in bar for bar in before if bar), "only the progress bar may come before it"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "thesis\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"embeddings": str(SCRIPT)}, "holds none of the dataset's words"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"seed": -1}, "seed must not be negative"),
+    ],
+)
+def test_bad_input_that_is_seen_late_leaves_nothing_either(
+    options: dict[str, Any], message: str, spec: Path, tmp_path: Path
+) -> None:
+    config = transformer.Options(spec=str(spec), output=tmp_path / "x", **options)
+    with pytest.raises(ValueError, match=message):
+        make(transformer.STUDY, config)
+    assert list(tmp_path.iterdir()) == []
