@@ -1,4 +1,4 @@
-"""One rule for all commands: same settings, nothing to do; other settings, one line and no change."""
+"""One rule for all commands: equal settings change nothing, others are refused in one line."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

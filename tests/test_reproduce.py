@@ -2,7 +2,6 @@
 
 import math
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,59 +13,13 @@ from compare_results import compare, differences, tables_of
 from slr import Task, pgd, start_on_manifold
 from slr.overlaps import Overlaps
 from studies import reproduce
-from studies.making import ensure, make
 from studies.pages.claims import as_text, keep_claims, kept_claims, read_claims
 from studies.results import result_folder
-from studies.study import Options, Result, Study
+from studies.study import Study
 from studies.theory import activations, layer, paper
 from studies.workers import in_parallel
 
 ROOT = Path(__file__).parent.parent
-
-
-@dataclass(frozen=True, kw_only=True)
-class Numbered(Options):
-    seed: int = 0
-
-
-def counting(made: list[int]) -> Study:
-    def run(options: Numbered) -> Result:
-        made.append(options.seed)
-        return Result({"numbers": pd.DataFrame({"seed": [options.seed]})})
-
-    return Study(
-        name="counting",
-        title="Counting",
-        about=None,
-        options=Numbered,
-        run=run,
-        folder="counting",
-        command="",
-        says=lambda tables: [tables["numbers"].set_index("seed")],
-    )
-
-
-def test_a_study_is_made_once_and_again_for_other_settings_or_after_damage(tmp_path: Path) -> None:
-    made: list[int] = []
-    study, output = counting(made), tmp_path / "counting"
-    for seed in (0, 0, 1, 1):
-        ensure(study, Numbered(output=output, seed=seed))
-    assert made == [0, 1]
-    (output / "numbers.parquet").unlink()
-    ensure(study, Numbered(output=output, seed=1))
-    assert made == [0, 1, 1]
-    assert pd.read_parquet(output / "numbers.parquet")["seed"].tolist() == [1]
-
-
-def test_a_person_is_asked_before_a_result_is_replaced(tmp_path: Path) -> None:
-    made: list[int] = []
-    study = counting(made)
-    for _ in range(2):
-        make(study, Numbered(output=tmp_path / "x"))
-    with pytest.raises(FileExistsError, match="other settings"):
-        make(study, Numbered(output=tmp_path / "x", seed=1))
-    make(study, Numbered(output=tmp_path / "x", seed=1, overwrite=True))
-    assert made == [0, 1]
 
 
 def keep(results: Path, study: Study, **tables: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_models import bert, forward_rows, said
 
+from probing.models.presets import build_model
 from probing.states.anatomy import ActivationError
 from probing.states.extraction import POSITIONS, extract
 from probing.states.tokens import States
@@ -112,8 +113,8 @@ def test_a_folder_of_anything_else_is_refused(
 
     refused("list of texts", model, tokenizer, said(texts[1:], spans[1:]))
     refused("list of texts", model, tokenizer, said(texts[::-1], spans[::-1]))
-    refused("positions", model, tokenizer, rows, positions=["summary"])
-    refused("attention", model, tokenizer, rows, attention=False)
+    refused("arrays", model, tokenizer, rows, positions=["summary"])
+    refused("arrays", model, tokenizer, rows, attention=False)
     refused("tokenizer", model, pieces, rows)
     refused("model", bert(n_words, seed=1), tokenizer, rows)
     with torch.no_grad():
@@ -148,3 +149,39 @@ def test_a_folder_with_other_files_is_left_alone(rows: Any, tokenizer: Any, tmp_
     (tmp_path / "manifest.json").write_text(json.dumps({"name": "of something else"}))
     with pytest.raises(ActivationError, match="damaged"):
         full(bert(len(tokenizer)), tokenizer, rows, folder=tmp_path)
+
+
+# ---- logits
+
+
+def classifier(tokenizer: Any, seed: int = 0) -> Any:
+    return build_model(tokenizer, "tiny", ["negative", "positive"], seed)
+
+
+def test_logits_are_those_that_the_model_gives_each_sentence_alone(
+    rows: Any, tokenizer: Any
+) -> None:
+    model = classifier(tokenizer)
+    states = extract(model, tokenizer, rows, positions=(), attention=True, logits=True)
+    with torch.inference_mode():
+        for text, logit in zip(rows["text"], states.logits, strict=True):
+            negative, positive = model(**tokenizer(text, return_tensors="pt")).logits[0]
+            assert logit == pytest.approx(float(positive - negative), abs=TOLERANCE)
+
+
+def test_stored_logits_belong_to_one_classifier(rows: Any, tokenizer: Any, tmp_path: Path) -> None:
+    """Two classifiers on one backbone have the same states, but not the same logits."""
+    model, other = classifier(tokenizer), classifier(tokenizer)
+    other.classifier.weight.data.neg_()
+    asked: dict[str, Any] = {"positions": ("summary",), "folder": tmp_path / "x"}
+    extract(model, tokenizer, rows, **asked)
+    extract(other, tokenizer, rows, **asked)  # the states alone are the same
+    asked["folder"] = tmp_path / "y"
+    extract(model, tokenizer, rows, logits=True, **asked)
+    with pytest.raises(ActivationError, match="another model"):
+        extract(other, tokenizer, rows, logits=True, **asked)
+
+
+def test_a_model_without_a_classifier_has_no_logits(rows: Any, tokenizer: Any) -> None:
+    with pytest.raises(ActivationError, match="classifier with two labels"):
+        extract(bert(len(tokenizer)).base_model, tokenizer, rows, logits=True)

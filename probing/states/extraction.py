@@ -92,7 +92,7 @@ def extract(
         left = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
         for batch in _batches(left, tokens, anatomy, max_tokens_per_batch, attention):
             part = tokens.take(batch)
-            results = _run_batch(record, part, anatomy, positions)
+            results = _run_batch(record, part, anatomy, positions, logits)
             _put(store, results, part, [asked_at[i] for i in batch], everything)
             del results  # before the next batch makes its own
             store.finish(store.finished + len(batch))
@@ -174,7 +174,11 @@ def _batches(
 
 
 def _run_batch(
-    record: Callable[..., Recording], tokens: Tokens, anatomy: Anatomy, positions: Sequence[str]
+    record: Callable[..., Recording],
+    tokens: Tokens,
+    anatomy: Anatomy,
+    positions: Sequence[str],
+    logits: bool,
 ) -> dict[str, FloatArray]:
     padded, lengths = tokens.padded(), torch.from_numpy(tokens.lengths)
     recording = record(**padded.inputs)
@@ -199,7 +203,7 @@ def _run_batch(
         sentences, at = torch.arange(len(lengths), device=device), summary.to(device)
         read = [layer[sentences, :, at].mT for layer in recording.attention]
         results["attention"] = padded.layers(read).float()
-    if recording.logits is not None:
+    if logits:
         results["logits"] = _against(recording).float()
     for name, values in results.items():
         if not bool(values.isfinite().all()):
