@@ -571,7 +571,7 @@ def test_bad_requests_are_refused(rows: Any, words: Any) -> None:
         extract(model, words, rows, max_tokens_per_batch=0)
     with pytest.raises(ActivationError, match="takes 512 at most"):
         extract(model, words, said(["dog " * 600], [(0, 3)]))
-    with pytest.raises(ActivationError, match="not its tokenizer"):
+    with pytest.raises(ActivationError, match="not the model's tokenizer"):
         extract(bert(7), words, rows)
     with pytest.raises(AlignmentError, match="slow tokenizer"):
         extract(model, type("Slow", (), {"is_fast": False})(), said(["a"], [(0, 1)]))
