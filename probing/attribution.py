@@ -1,7 +1,7 @@
-"""Which words does the prediction depend on? The model is asked from outside, in three ways.
+"""Which words does the prediction depend on? Three measures of the model's output.
 
 Occlusion hides one word at a time; a swap replaces a word by one of the opposite sentiment;
-gradient x input asks for the slope. Unlike attention these say what the output depends on.
+gradient x input measures the slope. Attention cannot say what the output depends on; these can.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ BATCH = 512
 
 
 def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray:
-    """Logit of label 1 minus logit of label 0, each distinct text computed once."""
+    """Logit of label 1 minus logit of label 0, shape (texts,); each distinct text is run once."""
     distinct = sorted(set(texts), key=lambda text: (len(text.split()), text))
     values: dict[str, float] = {}
     with recorded(model):
@@ -35,24 +35,24 @@ def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> Float
 def occlusion_changes(
     model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]
 ) -> list[FloatArray]:
-    """Per sentence and word: how hiding it behind [UNK] changes the logit difference."""
+    """Changes of the logit difference when a word becomes [UNK]: per sentence, shape (words,)."""
     texts = [
         " ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]])
         for row in rows
         for j in range(len(row["words"]))
     ]
     lengths = [len(row["words"]) for row in rows]
-    whole = logit_differences(model, tokenizer, [row["text"] for row in rows])
-    changes = logit_differences(model, tokenizer, texts) - np.repeat(whole, lengths)
+    original = logit_differences(model, tokenizer, [row["text"] for row in rows])
+    changes = logit_differences(model, tokenizer, texts) - np.repeat(original, lengths)
     return np.split(changes, np.cumsum(lengths)[:-1])
 
 
 def occlusion_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
-    """Per sentence: the change when the informative word is hidden, as a share of all changes."""
+    """Share of the informative word in the sum of |occlusion changes|, shape (sentences,)."""
     changes = [np.abs(x) for x in occlusion_changes(model, tokenizer, rows)]
-    own = np.array([x[row["location"]] for x, row in zip(changes, rows, strict=True)])
+    informative = np.array([x[row["location"]] for x, row in zip(changes, rows, strict=True)])
     starts = np.cumsum([0, *map(len, changes[:-1])])
-    return own / np.maximum(np.add.reduceat(np.concatenate(changes), starts), 1e-12)
+    return informative / np.maximum(np.add.reduceat(np.concatenate(changes), starts), 1e-12)
 
 
 def swap_flips(
@@ -62,8 +62,10 @@ def swap_flips(
     opposites: dict[str, list[str]],
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """Shares of predictions that change when one word is replaced by one of its ``opposites``:
-    the informative word, and the distractor (nan where sentences have none).
+    """Shares of predictions that change when a word is replaced by one of its ``opposites``.
+
+    ``swap_informative`` replaces the informative word, ``swap_distractor`` the distractor (nan if
+    no sentence has one).
     """
     before = logit_differences(model, tokenizer, [row["text"] for row in rows]) > 0
 
@@ -89,8 +91,10 @@ def swap_flips(
 
 
 def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """The words to swap in: for an informative word those of the other labels, for a distractor
-    all other distractors.
+    """The words that may replace each word.
+
+    An informative word is replaced by informative words of other labels, a distractor by any other
+    distractor.
     """
     labels: dict[str, int] = {}
     distractors: set[str] = set()
@@ -98,14 +102,14 @@ def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         labels[row["words"][row["location"]]] = row["label"]
         roles = zip(row["words"], row["roles"], strict=True)
         distractors |= {word for word, role in roles if role == "distractor"}
-    # A word that is both (as "nice" might be) is taken as informative.
+    # A word that is both (as "nice" might be) counts as informative.
     return {word: sorted(distractors - {word}) for word in distractors} | {
-        word: sorted(other for other in labels if labels[other] != labels[word]) for word in labels
+        word: sorted(new for new in labels if labels[new] != labels[word]) for word in labels
     }
 
 
 def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """What the prediction depends on: mean shares at the informative word, and ``swap_flips``."""
+    """Mean occlusion and gradient shares of the informative word, and ``swap_flips``."""
     return {
         "occlusion_share": float(occlusion_shares(model, tokenizer, rows).mean()),
         "gradient_share": float(gradient_shares(model, tokenizer, rows).mean()),
@@ -114,7 +118,7 @@ def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> di
 
 
 def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
-    """Per sentence: |gradient x input| at the informative word's tokens, as a share."""
+    """Share of the informative word in the sum of |gradient x input|, shape (sentences,)."""
     shares = []
     embeddings = model.get_input_embeddings()
     with evaluating(model):

@@ -1,4 +1,4 @@
-"""How well a classifier does on each split, and how much it looks at the word that matters."""
+"""Accuracy of a classifier on each split, and its attention on the informative word."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ from probing.statistics import cluster_bootstrap
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-N_FOR_LAYER = 500  # training sentences on which the layer that reads the word is found
+N_FOR_LAYER = 500  # training sentences that decide which layer reads the informative word
 
 
 def summary_attention(model: Any, tokenizer: Any, rows: Any) -> States:
-    """The attention of [CLS] (the last token of a decoder) to all tokens, and no states.
+    """The attention of [CLS] (the last token of a decoder) to all tokens, without hidden states.
 
     >>> summary_attention(model, tokenizer, dataset["test"]).attention.shape
     """
@@ -37,8 +37,8 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
     >>> evaluate(model, tokenizer, build_dataset())[["split", "accuracy", "attention_mass"]]
     """
     train = dataset["train"]
-    some = train.select(draw(len(train), N_FOR_LAYER))
-    layer = reading_layer(summary_attention(model, tokenizer, some))
+    drawn = train.select(draw(len(train), N_FOR_LAYER))
+    layer = reading_layer(summary_attention(model, tokenizer, drawn))
     table: list[dict[str, Any]] = []
     rngs = np.random.default_rng(seed).spawn(len(dataset))
     for (name, split), rng in zip(dataset.items(), rngs, strict=True):
@@ -66,7 +66,7 @@ def compare_sparsity(
 ) -> pd.DataFrame:
     """Every measure of attention by model, split, layer and head, beside uniform attention.
 
-    ``progress(done, of)`` counts splits.
+    At most ``max_sentences`` of each split are read; ``progress(done, total)`` counts splits.
 
     >>> compare_sparsity({"trained": model, "untrained": untrained_like(model)}, tokenizer, dataset)
     """
@@ -90,9 +90,9 @@ def compare_dependence(
     max_sentences: int = 500,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """What the predictions of classifiers depend on, by model and split.
+    """Dependence of the predictions of classifiers on words, one row per model and split.
 
-    ``progress(done, of)`` counts splits.
+    At most ``max_sentences`` of each split are read; ``progress(done, total)`` counts splits.
     """
     table = []
     for done, (split, data) in enumerate(dataset.items(), 1):

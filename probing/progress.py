@@ -1,11 +1,11 @@
-"""Work that takes a while: how far it is, and how several processes share it."""
+"""Long work: progress reports, and several processes that share the work."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-Progress = Callable[[int, int], object]  # (done, of)
+Progress = Callable[[int, int], object]  # (done, total)
 Item = TypeVar("Item", bound=Hashable)
 Result = TypeVar("Result")
 
@@ -18,9 +18,10 @@ def in_processes(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> dict[Item, Result]:
-    """``work(*arguments(item))`` of each item, shared by ``jobs`` processes.
+    """Results of ``work(*arguments(item))`` by item, computed in ``jobs`` processes.
 
     Arguments are made one item at a time: those of all items might not fit into memory.
+    ``progress(done, total)`` counts items.
     """
     calls = (delayed(work)(*arguments(item)) for item in items)
     results = {}

@@ -1,4 +1,4 @@
-"""Which sentences of a dataset, and which of their words: what every study begins with."""
+"""Choice of sentences from a dataset, and their informative words."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
 
 
 def draw(n: int, max_sentences: int) -> np.ndarray:
-    """Rows of a split, in order, always the same ones.
+    """At most ``max_sentences`` row numbers below n, in order, the same ones in every call.
 
-    Drawn at random: every tenth row of a templated split would hold only half of the adjectives.
+    They are drawn at random: every tenth row of a templated split has only half of the adjectives.
     """
     return np.sort(np.random.default_rng(0).permutation(n)[:max_sentences])
 
 
 def draw_by_word(split: "Dataset", max_sentences: int) -> np.ndarray:
-    """Rows of a split, in order, every informative word equally often: labels stay balanced.
+    """Row numbers of a split, in order, equally many per informative word: labels stay balanced.
 
     >>> dataset["train"].select(draw_by_word(dataset["train"], 480))
     """
     words = np.array(informative_words(split))
-    each = max(1, max_sentences // len(np.unique(words)))
-    rows = [np.flatnonzero(words == word) for word in np.unique(words)]
-    return np.sort(np.concatenate([which[draw(len(which), each)] for which in rows]))
+    per_word = max(1, max_sentences // len(np.unique(words)))
+    by_word = [np.flatnonzero(words == word) for word in np.unique(words)]
+    return np.sort(np.concatenate([rows[draw(len(rows), per_word)] for rows in by_word]))
 
 
 def at_most(dataset: "DatasetDict", max_sentences: int) -> "DatasetDict":
-    """Not more than so many sentences of each split.
+    """The dataset with at most ``max_sentences`` sentences per split.
 
     >>> at_most(build_dataset(), 100)
     """
@@ -38,12 +38,12 @@ def at_most(dataset: "DatasetDict", max_sentences: int) -> "DatasetDict":
 
 
 def columns_of(rows: Any) -> Mapping[str, Any]:
-    """The columns of a split, decoded once; a mapping of columns as it is."""
+    """The columns of a split, decoded once; a mapping of columns is returned as it is."""
     return rows if isinstance(rows, Mapping) else rows[:]
 
 
 def informative_words(rows: Any) -> list[str]:
-    """The informative word of each sentence of a split, in small letters and as its span has it.
+    """The informative word of each sentence, in lower case, as its span cuts it from the text.
 
     So "Good" and the "good" of "good." are one word, in one fold.
     """

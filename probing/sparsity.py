@@ -1,7 +1,8 @@
 """Token-wise sparsity: how much of [CLS]'s attention goes to the one word that matters.
 
-Attention is that of ``States``, one row per token. All measures are per layer and head, over all
-tokens of a sentence; special tokens are reported apart, since [CLS] and [SEP] can be sinks.
+The functions take ``States`` with attention, one row per token. All measures are per layer and
+head, over all tokens of a sentence; special tokens have their own measure, since [CLS] and [SEP]
+can be attention sinks.
 """
 
 import numpy as np
@@ -15,14 +16,14 @@ MEASURES = (
     "mass_special",  # on [CLS] and [SEP]
     "top1",  # is the largest weight on the informative word?
     "entropy",  # in nats
-    "effective_tokens",  # exp(entropy): 1 if one token has it all
+    "effective_tokens",  # exp(entropy): 1 if one token has all the attention
     "tokens_95",  # how many tokens hold 95% of the mass
     "gini",  # 0 for uniform weights, towards 1 for one token
 )
 
 
 def attention_mass(states: States) -> FloatArray:
-    """The mass on the informative word, (sentences, layers, heads).
+    """Attention mass on the informative word, shape (sentences, layers, heads).
 
     >>> attention_mass(summary_attention(model, tokenizer, dataset["test"])).mean(axis=0)
     """
@@ -40,7 +41,7 @@ def _weights(states: States) -> FloatArray:
 
 
 def sparsity_by_sentence(states: States, *, uniform: bool = False) -> dict[str, FloatArray]:
-    """Each measure as an array (sentences, layers, heads); ``uniform`` puts equal weights."""
+    """All measures by name, shape (sentences, layers, heads); ``uniform``: of equal weights."""
     tokens, weights = states.tokens, _weights(states)
     if uniform:
         lengths = np.repeat(tokens.lengths, tokens.lengths)
@@ -67,7 +68,7 @@ def sparsity_by_sentence(states: States, *, uniform: bool = False) -> dict[str, 
 
 
 def sparsity_table(states: States, *, uniform: bool = False) -> pd.DataFrame:
-    """Means over sentences, one row per layer and head (both counted from 1).
+    """Means of all measures over sentences, one row per layer and head (both counted from 1).
 
     >>> states = extract(model, tokenizer, dataset["test"], positions=(), attention=True)
     >>> sparsity_table(states)[["layer", "head", "mass"]]
@@ -81,5 +82,5 @@ def sparsity_table(states: States, *, uniform: bool = False) -> pd.DataFrame:
 
 
 def reading_layer(states: States) -> int:
-    """The layer (from 1) whose heads look most at the informative word, on training sentences."""
+    """The layer (from 1) whose heads have most attention on the informative word, on average."""
     return int(attention_mass(states).mean(axis=(0, 2)).argmax()) + 1

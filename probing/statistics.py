@@ -1,8 +1,8 @@
 """Intervals for means over templated sentences.
 
-Sentences made from one adjective, or one pattern, stand or fall together: a bootstrap that draws
-single sentences believes in thousands of independent observations where there are six. Here whole
-clusters are drawn.
+Sentences with the same adjective, or the same pattern, are right or wrong together: a bootstrap of
+single sentences counts thousands of independent observations where there are six. Here whole
+clusters are resampled.
 """
 
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ def cluster_bootstrap(
 ) -> Interval:
     """Mean of values with a percentile interval from resampling whole clusters.
 
-    ``values`` is one number (or True/False) per sentence, ``clusters`` one label per sentence, e.g.
-    its informative word; or two such arrays, ``(words, patterns)``. Two keys give Owen's (2007)
-    pigeonhole bootstrap: both sets of labels are drawn, independently, and a sentence counts as
-    often as the product of its two labels. Word-pattern pairs as clusters would be too narrow: two
-    pairs that share their word are not independent.
+    ``values`` has one number (or True/False) per sentence, ``clusters`` one label per sentence, for
+    example its informative word; or two such arrays, ``(words, patterns)``. Two arrays give Owen's
+    (2007) pigeonhole bootstrap: words and patterns are resampled independently, and a sentence
+    counts as often as its word was drawn times as often as its pattern was. Word-pattern pairs as
+    clusters would give too narrow intervals: two pairs that share a word are not independent.
 
-    With few clusters (the OOD splits hold four words) any such interval is rough, and rather too
-    narrow; when all clusters agree it has no width at all.
+    With few clusters (the OOD splits have four words) any such interval is rough, and usually too
+    narrow; if all clusters agree, its width is 0.
 
     >>> correct, words = [1, 0, 1, 1], ["good", "good", "bad", "nice"]
     >>> cluster_bootstrap(correct, words, rng=np.random.default_rng(0)).value
@@ -73,7 +73,7 @@ def cluster_bootstrap(
         rng.multinomial(size, np.full(size, 1 / size), n_resamples).astype(float) for size in sizes
     )
     totals = ((rows @ counts) * columns).sum(axis=1)
-    drawn = totals > 0  # with sparsely crossed keys a sample may be empty; it has no mean
+    drawn = totals > 0  # with sparsely crossed keys a sample may be empty: it has no mean
     if not drawn.any():
         raise ValueError("no bootstrap sample holds a sentence: the keys hardly cross")
     means = ((rows @ sums) * columns).sum(axis=1)[drawn] / totals[drawn]
@@ -84,18 +84,18 @@ def cluster_bootstrap(
 def accuracy_columns(
     correct: Any, clusters: Any, *, seed: int = 0, n_resamples: int = 2000
 ) -> dict[str, float]:
-    """The columns of a table of accuracies: share of sentences judged right, and its interval."""
+    """Accuracy and the ends of its 95% interval, as columns of a table."""
     rng = np.random.default_rng(seed)
     interval = cluster_bootstrap(correct, clusters, n_resamples=n_resamples, rng=rng)
     return {"accuracy": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _codes(clusters: Any, n: int) -> list[IntArray]:
-    """One array of labels, or a sequence of one or two of them, as numbers from 0."""
+    """The one or two arrays of labels, as integers from 0."""
     is_one = len(clusters) == 0 or np.ndim(clusters[0]) == 0
     keys = [np.asarray(labels) for labels in ([clusters] if is_one else clusters)]
     if len(keys) > 2:
-        raise ValueError(f"clusters must be one array of labels, or two; these are {len(keys)}")
+        raise ValueError(f"clusters must be one or two arrays of labels, not {len(keys)}")
     for labels in keys:
         if labels.shape != (n,):
             shape = labels.shape

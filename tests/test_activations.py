@@ -354,7 +354,7 @@ def test_bad_requests_are_refused(rows: Any, tokenizer: Any) -> None:
         extract(model, tokenizer, said([], []))
     with pytest.raises(ActivationError, match="one span per text"):
         extract(model, tokenizer, said(["my dog"], []))
-    with pytest.raises(ActivationError, match="unknown position 'first'; there are cls"):
+    with pytest.raises(ActivationError, match="unknown position 'first'; there are summary"):
         extract(model, tokenizer, rows, positions=["first"])
     with pytest.raises(ActivationError, match="a list of names"):
         extract(model, tokenizer, rows, positions="summary")
@@ -362,7 +362,7 @@ def test_bad_requests_are_refused(rows: Any, tokenizer: Any) -> None:
         extract(model, tokenizer, rows, max_tokens_per_batch=0)
     with pytest.raises(ActivationError, match="takes 512 at most"):
         extract(model, tokenizer, said(["dog " * 600], [(0, 3)]))
-    with pytest.raises(ActivationError, match="not its tokenizer"):
+    with pytest.raises(ActivationError, match="not the model's tokenizer"):
         extract(bert(7), tokenizer, rows)
     with pytest.raises(AlignmentError, match="slow tokenizer"):
         extract(model, type("Slow", (), {"is_fast": False})(), said(["a"], [(0, 1)]))

@@ -140,7 +140,7 @@ def test_studies_have_title_caption_and_command_and_missing_ones_their_command(p
         assert study.command in text
         for caption in study.figures.values():
             assert (caption in text) == (study in shown)
-    missing = re.findall(r'class="missing">(.+?) is not there yet', text)
+    missing = re.findall(r'class="missing">(.+?) is missing', text)
     assert missing == [study.title for study in STUDIES if study not in shown]
 
 

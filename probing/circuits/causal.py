@@ -1,7 +1,7 @@
 """The causal tests: which directions, at which tokens and layers, carry the prediction?
 
-Everything an edit needs (directions, means, LEACE) comes from training sentences; effects are
-those on other sentences.
+Edits (directions, means, LEACE) are fitted to training sentences; their effects are measured on
+other sentences.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 @dataclass(frozen=True)
 class Trial:
-    """A model, the training sentences that edits come from, and those that they are tried on.
+    """A model, the training sentences that edits are fitted to, and the test sentences.
 
     >>> train, test = (tokenise(tokenizer, dataset[name]) for name in ("train", "test"))
     >>> Trial(model, train, test)
@@ -54,14 +54,14 @@ class Trial:
     readout: Readout | None = None
 
     def run(self, edit: AbstractContextManager[Any] | None = None) -> States:
-        """The test sentences, under an edit."""
+        """The states of the test sentences, under an edit."""
         with edit or nullcontext():
             return read(self.model, self.test, self.readout)
 
 
 @dataclass(frozen=True)
 class CausalTest:
-    """One edit at one site: a row of the table, but for its effects."""
+    """One edit at one site: a row of the table without its effects."""
 
     test: str
     name: str
@@ -71,7 +71,7 @@ class CausalTest:
 
 
 def effects(trial: Trial, before: States, after: States, layer: int) -> dict[str, float]:
-    """Accuracy with its interval, changed predictions, attention on the informative word."""
+    """Accuracy with its interval, share of changed predictions, and attention mass at ``layer``."""
     predicted = after.logits > 0
     correct = predicted == (trial.test.labels == 1)
     return accuracy_columns(correct, trial.test.clusters, n_resamples=500) | {
@@ -89,10 +89,22 @@ def causal_table(
     doses: Sequence[float] = DOSES,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """All tests, one row each: test, edit, site, layer, dose, and the effects.
+    """All causal tests, one row each: test, edit, site, layer, dose, and the effects.
 
-    ``n_random`` directions make up each random control; ``heads`` also ablates head by head;
-    ``doses`` of steering are in distances between the labels.
+    Parameters
+    ----------
+    trial
+        The model, with training and test sentences. Required: a BERT-like encoder for ``heads``.
+    layers
+        Layers whose states are edited (0 is the embeddings); by default all.
+    heads
+        Also ablate heads, one by one and all of a layer, and move the attention of [CLS].
+    n_random
+        Number of random directions, over which each random control is averaged.
+    doses
+        Lengths of steering, in distances between the two labels along v_hat.
+    seed
+        Seed of the random directions.
 
     >>> causal_table(Trial(model, train, test), layers=[0])[["test", "edit", "site", "flips"]]
     """
@@ -115,44 +127,44 @@ def causal_table(
     for row, context in _head_tests(trial) if heads else ():
         rows.append(row | measured(trial.run(context)))
     keys = ["test", "edit", "site", "layer", "dose"]
-    # Several random directions: their mean effect.
+    # The effects of several random directions are averaged.
     return pd.DataFrame(rows).groupby(keys, sort=False, dropna=False).mean().reset_index()
 
 
 def _erasures(
     trial: Trial, trained: States, directions: StateDirections, layer: int, random: FloatArray
 ) -> Iterator[CausalTest]:
-    """Erase what tells the labels apart: at the informative token, the distractor, [CLS]; and, at
-    all words, what tells the informative token from the others.
+    """Edits that erase the label (at the informative token, the distractor and [CLS]) or the
+    location (at all words).
     """
     labels, states = trial.train.labels, informative_states(trained, layer)
-    named = {"mean difference": directions.v_difference, "LEACE": None}
-    named |= {"probe direction": directions.v_hat, "random": random}
-    named |= {"standardised probe": directions.v_standardised}
+    by_name = {"mean difference": directions.v_difference, "LEACE": None}
+    by_name |= {"probe direction": directions.v_hat, "random": random}
+    by_name |= {"standardised probe": directions.v_standardised}
     for site in ("informative", "distractor", "summary"):
         if not bool(trial.test.site(site).any()):
             continue
-        if site == "summary":  # the label as [CLS] holds it; the probes read the informative word
+        if site == "summary":  # directions at [CLS]; those above are of the informative word
             states = trained.at(layer)[trial.train.offsets[:-1]].astype(float)
             positive, negative = (states[labels == label].mean(0) for label in (1, 0))
-            named = {"mean difference": positive - negative, "LEACE": None, "random": random}
+            by_name = {"mean difference": positive - negative, "LEACE": None, "random": random}
             if np.linalg.norm(positive - negative) < 1e-8:
-                continue  # below the first layer [CLS] knows nothing: there is nothing to erase
-        for name, edit in _erasers(named, states, labels):
+                continue  # at the embeddings [CLS] does not depend on the label
+        for name, edit in _erasers(by_name, states, labels):
             yield CausalTest("erase value", name, site, edit)
-    named = {"mean difference": directions.k_difference, "LEACE": None}
-    named |= {"probe direction": directions.k_hat, "random": random}
+    by_name = {"mean difference": directions.k_difference, "LEACE": None}
+    by_name |= {"probe direction": directions.k_hat, "random": random}
     informative = trained.tokens.words_only().informative
-    for name, edit in _erasers(named, word_states(trained, layer), informative):
+    for name, edit in _erasers(by_name, word_states(trained, layer), informative):
         yield CausalTest("erase location", name, "all words", edit)
 
 
 def _erasers(
-    named: dict[str, FloatArray | None], states: FloatArray, concept: FloatArray
+    by_name: dict[str, FloatArray | None], states: FloatArray, concept: FloatArray
 ) -> Iterator[tuple[str, Edit]]:
-    """Erase each direction (or several of one name), leaving states at their mean along it."""
+    """Edits that set the coordinate along each direction to its mean; None stands for LEACE."""
     middle = states.mean(0)
-    for name, directions in named.items():
+    for name, directions in by_name.items():
         if directions is None:
             yield name, Leace.fit(states, concept)
             continue
@@ -168,11 +180,11 @@ def _turns(
     random: FloatArray,
     doses: Sequence[float],
 ) -> Iterator[CausalTest]:
-    """Reflect and steer the informative token along v_hat, and along random directions."""
+    """Edits that reflect and steer the informative token along v_hat and random directions."""
     mean = informative_states(trained, layer).mean(0)
-    # Towards the other label, for each token of the site.
-    owner = np.repeat(trial.test.labels, trial.test.lengths)[trial.test.informative]
-    away = np.where(owner == 1, -1.0, 1.0) * directions.v_distance
+    # For each informative token, the distance to the other label.
+    labels = np.repeat(trial.test.labels, trial.test.lengths)[trial.test.informative]
+    away = np.where(labels == 1, -1.0, 1.0) * directions.v_distance
     for name, axis in (("v_hat", directions.v_hat), *(("random", u) for u in random)):
         middle = directions.v_middle if name == "v_hat" else _along(axis, mean)
         yield CausalTest("reflect", name, "informative", Reflect(axis, middle))
@@ -181,7 +193,7 @@ def _turns(
 
 
 def _head_tests(trial: Trial) -> Iterator[tuple[dict[str, Any], AbstractContextManager[None]]]:
-    """Silence heads, one by one and all of a layer, and move the attention of [CLS] by hand."""
+    """Edits that ablate heads, one by one and all of a layer, or set the attention of [CLS]."""
     for layer, attention in enumerate(attention_layers(trial.model), start=1):
         pairs = [(layer, head + 1) for head in range(attention.self.num_attention_heads)]
         silenced = {f"head {pair[1]}": [pair] for pair in pairs} | {"all heads": pairs}

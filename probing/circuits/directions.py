@@ -1,7 +1,7 @@
 """Directions in a model's states, and the five overlaps of the theory between them and its weights.
 
 notation: k_hat, v_hat from linear probes on the states that a layer reads stand for k*, v*; the key
-and value direction of a head (probing/circuits/heads.py) stand for k, v. All at unit length:
+and value direction of a head (probing/circuits/heads.py) stand for k, v. All have unit length:
   kappa = k . k*, nu = v . v*, theta = v . k*, eta = k . v*, rho = k . v
 """
 
@@ -23,27 +23,26 @@ from probing.states.recording import recorded
 from probing.states.tokens import States, Tokens
 from slr.overlaps import Overlaps, distance_to_manifold
 
-C = 1.0  # the probes' penalty, in the raw space of the states, where cosines are taken too
+C = 1.0  # the probes' penalty, in the raw space of the states, as the cosines
 
 
 @dataclass(frozen=True)
 class StateDirections:
-    """Where to look and what to read in one layer's states, and differences of means."""
+    """Unit directions (d,) of location (k) and value (v) in the states of one layer."""
 
     k_hat: FloatArray  # of a location probe
     v_hat: FloatArray  # of a value probe
     k_difference: FloatArray  # mean informative token minus mean of the others
     v_difference: FloatArray  # mean informative token of label 1 minus that of label 0
-    v_standardised: FloatArray  # of a value probe on standardised states, as probes mostly are
-    v_middle: float  # along v_hat, half-way between the two labels
-    v_distance: float  # along v_hat, from one label to the other
+    v_standardised: FloatArray  # of a value probe on standardised states, the usual kind of probe
+    v_middle: float  # coordinate along v_hat half-way between the means of the two labels
+    v_distance: float  # along v_hat, from the mean of label 0 to that of label 1
 
 
 def state_directions(states: States, layer: int) -> StateDirections:
     """The directions of one layer (0 is the embeddings), from labelled training sentences.
 
-    The probes are not standardised: weights act on raw states, and a direction found in other
-    units has another cosine with them.
+    The probes are not standardised: weights act on raw states, and cosines depend on the units.
 
     >>> directions = state_directions(read(model, tokenise(tokenizer, some)), layer=0)
     >>> directions.k_hat @ directions.v_hat
@@ -52,35 +51,35 @@ def state_directions(states: States, layer: int) -> StateDirections:
     informative, labels = informative_states(states, layer), tokens.labels
     location = LocationProbe(C=C, standardize=False).fit(X, tokens)
     value = LinearProbe(C=C, standardize=False).fit(informative, labels)
-    usual = LinearProbe(C=C).fit(informative, labels)
+    standardised = LinearProbe(C=C).fit(informative, labels)
     positive, negative = (informative[labels == label].mean(0) for label in (1, 0))
     along = [float(mean @ value.direction_) for mean in (positive, negative)]
-    own = tokens.informative
+    mask = tokens.informative
     return StateDirections(
         k_hat=location.direction_,
         v_hat=value.direction_,
-        k_difference=unit(X[own].mean(0) - X[~own].mean(0)),
+        k_difference=unit(X[mask].mean(0) - X[~mask].mean(0)),
         v_difference=unit(positive - negative),
-        v_standardised=usual.direction_,
+        v_standardised=standardised.direction_,
         v_middle=sum(along) / 2,
         v_distance=along[0] - along[1],
     )
 
 
 def word_states(states: States, layer: int) -> FloatArray:
-    """The states of all words, special tokens left out, in double precision: (n_tokens, d)."""
+    """The states of all tokens but special ones, in double precision, shape (n_tokens, d)."""
     return np.asarray(states.at(layer)[~states.tokens.special], dtype=float)
 
 
 def informative_states(states: States, layer: int) -> FloatArray:
-    """Mean over the tokens of the informative word, shape (n, d)."""
-    own, starts = states.tokens.informative, states.tokens.offsets[:-1]
-    sums = np.add.reduceat(states.at(layer) * own[:, None], starts)
-    return np.asarray(sums / np.add.reduceat(own, starts, dtype=sums.dtype)[:, None], dtype=float)
+    """Mean states over the tokens of the informative word, shape (sentences, d)."""
+    mask, starts = states.tokens.informative, states.tokens.offsets[:-1]
+    sums = np.add.reduceat(states.at(layer) * mask[:, None], starts)
+    return np.asarray(sums / np.add.reduceat(mask, starts, dtype=sums.dtype)[:, None], dtype=float)
 
 
 def head_overlaps(head: Head, directions: StateDirections) -> Overlaps:
-    """The five overlaps of a head's directions with those of the states that it reads."""
+    """The five overlaps of a head's directions with those of the states that the head reads."""
     k, v, k_star, v_star = head.key, head.value, directions.k_hat, directions.v_hat
     pairs = (k, k_star), (v, v_star), (v, k_star), (k, v_star), (k, v)
     return Overlaps(*(cosine(a, b) for a, b in pairs))
@@ -99,10 +98,20 @@ def directions_table(
     n_null: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """One row per head: overlaps of its weights with the probes' directions, and the null's 95%.
+    """Overlaps of each head's weights with the probes' directions, one row per head.
 
-    ``tokens`` are of labelled training sentences; ``readout`` as for ``read``. Required: a
-    BERT-like encoder.
+    Parameters
+    ----------
+    model
+        A BERT-like encoder: a classifier, unless a readout is given.
+    tokens
+        Tokens of labelled training sentences.
+    readout
+        Replaces the classifier's head, as in ``read``.
+    n_null
+        Number of random directions, of whose |cosine| the 95% quantile is reported.
+    seed
+        Seed of the random directions.
 
     >>> tokens = tokenise(tokenizer, dataset["train"].select(range(480)))
     >>> directions_table(model, tokens)[["layer", "head", "kappa", "nu"]]
@@ -118,12 +127,12 @@ def directions_table(
             f"{name}_null_95": float(np.quantile(null_cosines(direction, n_null, rng), 0.95))
             for name, direction in (("kappa", directions.k_hat), ("nu", directions.v_hat))
         }
-        others = {
+        measures = {
             "cosine_of_probes": cosine(directions.k_hat, directions.v_hat),
             "attention_mass": float(mass[head.layer - 1, head.head - 1]),
         }
-        five = overlap_columns(head_overlaps(head, directions))
-        rows.append({"layer": head.layer, "head": head.head} | five | null | others)
+        overlaps = overlap_columns(head_overlaps(head, directions))
+        rows.append({"layer": head.layer, "head": head.head} | overlaps | null | measures)
     return pd.DataFrame(rows)
 
 

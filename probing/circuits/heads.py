@@ -1,10 +1,10 @@
-"""What the weights of an attention head look for, and what they make of it.
+"""The key and value direction of an attention head, from its weights.
 
-notation: x_cls, the state at which the head is read; g, the gradient of the logit difference in
-what the head writes there
+notation: x_cls, the state of [CLS] that the layer reads; g, the gradient of the logit difference
+with respect to what the head writes
   key direction    W_K^T (W_Q x_cls + b_Q)   a token's score is its product with this direction
-  value direction  (W_O W_V)^T g             what reading a token does to the logit difference
-Both live in the space of the states that the layer reads, where the probes' k_hat and v_hat live.
+  value direction  (W_O W_V)^T g             effect on the logit difference of reading a token
+Both are in the space of the states that the layer reads, as the probes' k_hat and v_hat are.
 """
 
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ from probing.states.tokens import Tokens
 
 @dataclass(frozen=True)
 class Head:
-    """One attention head, its layer and itself counted from 1, with its two directions (d,)."""
+    """The two directions (d,) of one attention head; layer and head are counted from 1."""
 
     layer: int
     head: int
@@ -33,10 +33,10 @@ class Head:
 
 
 def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) -> list[Head]:
-    """The directions of every head of a BERT-like encoder, as means over some sentences.
+    """The directions of every head of a BERT-like encoder, as means over sentences.
 
-    g is the gradient of the logit difference of a classifier or, with a ``readout``, of that, back
-    through every LayerNorm and MLP on the way, and summed over all places where the head writes.
+    g is the gradient of the logit difference of the classifier or, if given, of the ``readout``,
+    back through every LayerNorm and MLP, summed over all tokens at which the head writes.
     """
     layers, heads = attention_layers(model), []
     reads, gradients = _run_backwards(model, tokens, readout)
@@ -47,7 +47,7 @@ def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) 
             query = attention.query(reads[number]).view(-1, n_heads, size)  # of x_cls
             keys = attention.key.weight.view(n_heads, size, -1)
             values = attention.value.weight.view(n_heads, size, -1)
-            # What the head writes enters by its own columns of W_O.
+            # Each head writes through its own columns of W_O.
             out = layer.output.dense.weight.view(-1, n_heads, size)
             key = torch.einsum("nhe,hed->hd", query, keys) / len(query)
             value = torch.einsum("nd,dhe,hef->hf", gradients[number], out, values) / len(query)
@@ -59,7 +59,7 @@ def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) 
 def _run_backwards(
     model: Any, tokens: Tokens, readout: Readout | None
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """For each layer the [CLS] state that it reads, and g at what its attention writes there."""
+    """The [CLS] states that each layer reads, and g for each layer's attention output."""
     reads: list[Tensor] = []
     written: list[Tensor] = []
 
@@ -91,7 +91,7 @@ def _run_backwards(
 
 
 def null_cosines(direction: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-    """|cosine| of the direction with n random ones in the same space."""
+    """|cosine| of the direction with n random directions of the same space, shape (n,)."""
     random = rng.standard_normal((n, len(direction)))
     norms = np.linalg.norm(random, axis=1) * np.linalg.norm(direction)
     return np.abs(random @ direction) / np.maximum(norms, 1e-300)

@@ -23,16 +23,18 @@ SHARPNESS = 4.0  # lam times half the gap between informative and other tokens: 
 
 
 class Predictor(NamedTuple):
+    """The paper's predictor, with a centre that is subtracted from the states first."""
+
     gate: Gate
     k: FloatArray  # unit length
     v: FloatArray
     lam: float
     threshold: float
-    centre: FloatArray  # of the states, before anything else
+    centre: FloatArray
 
 
 def idealised_table(train: States, tests: Mapping[str, States], *, layer: int = 0) -> pd.DataFrame:
-    """Accuracy and attention mass by gate, source of (k, v) and split, at one layer's states."""
+    """Accuracy and attention mass on the states of one layer, by gate, source of (k, v), split."""
     rows = []
     for gate, (source, fit) in product(GATES, (("probes", from_probes), ("fitted", fitted))):
         predictor = fit(train, layer, gate)
@@ -45,21 +47,22 @@ def idealised_table(train: States, tests: Mapping[str, States], *, layer: int = 
 
 
 def from_probes(states: States, layer: int, gate: Gate) -> Predictor:
-    """k_hat and v_hat, with threshold and sharpness from where training tokens lie along k_hat."""
+    """The predictor with k_hat and v_hat; training tokens along k_hat set threshold and lam."""
     directions = state_directions(states, layer)
     centre = informative_states(states, layer).mean(0)
-    # lam and threshold: half-way between informative tokens and the nearest of the others.
+    # The threshold is half-way between the lowest informative and the highest other tokens.
     scores = (word_states(states, layer) - centre) @ directions.k_hat
     informative = states.tokens.words_only().informative
-    own, others = np.quantile(scores[informative], 0.05), np.quantile(scores[~informative], 0.95)
-    half = max((own - others) / 2, 1e-3 * float(np.std(scores)))
-    threshold = float(own + others) / 2
+    low, high = np.quantile(scores[informative], 0.05), np.quantile(scores[~informative], 0.95)
+    half = max((low - high) / 2, 1e-3 * float(np.std(scores)))
+    threshold = float(low + high) / 2
     return Predictor(gate, directions.k_hat, directions.v_hat, SHARPNESS / half, threshold, centre)
 
 
 def fitted(states: States, layer: int, gate: Gate) -> Predictor:
-    """k and v by least squares on the labels (softmax: by logistic loss), without being told where
-    the informative token is; only centre and sharpness are those of ``from_probes``.
+    """The predictor with k and v fitted to the labels alone, not told which token is informative.
+
+    The loss is least squares (logistic for a softmax); centre and lam are those of ``from_probes``.
     """
     start = from_probes(states, layer, gate)
     tokens = states.tokens.words_only()
@@ -68,7 +71,7 @@ def fitted(states: States, layer: int, gate: Gate) -> Predictor:
         length = float(np.linalg.norm(head.k_))
         # The head's intercept is small beside its logits; the paper's predictor has none.
         return start._replace(k=head.k_hat_, v=head.v_, lam=length, threshold=0.0)
-    # A token that is not there is 0, whose value is 0: it adds nothing, however open its gate.
+    # Padding is 0, so its value x . v is 0: it adds nothing, however open its gate.
     centred = states.at(layer).astype(float) - start.centre
     centred[states.tokens.special] = 0
     X = states.tokens.padded().of(centred).numpy()
@@ -78,7 +81,7 @@ def fitted(states: States, layer: int, gate: Gate) -> Predictor:
         threshold=start.threshold,
         fit_threshold=True,
         unit_v=False,
-        n_starts=1,  # that from moments finds the direction; random ones cost and find no better
+        n_starts=1,  # the start from moments is enough; random starts find nothing better
         max_iter=200,
         tol=1e-6,
     )
@@ -87,7 +90,7 @@ def fitted(states: States, layer: int, gate: Gate) -> Predictor:
 
 
 def judge(predictor: Predictor, states: States, layer: int) -> tuple[BoolArray, FloatArray]:
-    """Per sentence: is its sign right, and the share of |weight| on the informative token."""
+    """Correct signs, and shares of |weight| on the informative token, both (sentences,)."""
     tokens = states.tokens.words_only()
     X = word_states(states, layer) - predictor.centre
     positive = tokens.labels == 1
@@ -96,7 +99,7 @@ def judge(predictor: Predictor, states: States, layer: int) -> tuple[BoolArray, 
     for which, rows in tokens.by_length():
         value = predict(X[rows], predictor.k, predictor.v, predictor.lam, **options)
         weights = np.abs(attention(X[rows], predictor.k, predictor.lam, **options))
-        own = (weights * tokens.informative[rows]).sum(1)
+        informative = (weights * tokens.informative[rows]).sum(1)
         correct[which] = (value > 0) == positive[which]
-        mass[which] = own / np.maximum(weights.sum(1), 1e-12)  # 0: all shut
+        mass[which] = informative / np.maximum(weights.sum(1), 1e-12)  # 0 if all gates are shut
     return correct, mass

@@ -1,7 +1,7 @@
 """Edits of a model's states while it runs: small values that can be printed, compared and moved.
 
-An edit maps states (m, d) to states (m, d); ``probing.states.recording.edited`` makes it at some
-tokens of one layer. Heads can be silenced, or told where to read, in BERT-like encoders.
+An edit maps states (m, d) to states (m, d); ``probing.states.recording.edited`` applies it at
+chosen tokens of one layer. In BERT-like encoders heads can also be ablated, and attention set.
 """
 
 import copy
@@ -22,13 +22,13 @@ from probing.states.anatomy import attention_layers
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """A change of states; what it consists of are its fields."""
+    """A function from states (m, d) to states (m, d), defined by its fields."""
 
     def __call__(self, states: Tensor) -> Tensor:
         raise NotImplementedError
 
     def to(self, states: Tensor) -> Self:
-        """The same edit on the device and in the precision of these states."""
+        """A copy of the edit on the device and in the precision of these states."""
         moved = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, Tensor):
@@ -46,9 +46,9 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class _Along(Edit):
-    """An edit along a direction, which is kept at unit length."""
+    """An edit along a direction, which is normalised."""
 
-    direction: Any = field(repr=False)  # (d,), kept as a tensor
+    direction: Any = field(repr=False)  # (d,), stored as a tensor
 
     def __post_init__(self) -> None:
         u = torch.as_tensor(self.direction, dtype=torch.float32)
@@ -87,7 +87,7 @@ class Reflect(_Along):
 
 @dataclass(frozen=True, eq=False)
 class Steer(_Along):
-    """Add a direction (d,), so many lengths (m,) of it to each of m states.
+    """Add a multiple of a unit direction (d,) to each of m states; ``lengths`` (m,) says how much.
 
     >>> edit = Steer(v_hat, lengths=np.full(len(states), 2.0))
     >>> edit(states) - states  # 2 v_hat in each row
@@ -101,13 +101,13 @@ class Steer(_Along):
         object.__setattr__(self, "lengths", lengths)
 
     def __call__(self, states: Tensor) -> Tensor:
-        here = self.to(states)
-        return states + here.lengths[:, None] * here.direction
+        moved = self.to(states)
+        return states + moved.lengths[:, None] * moved.direction
 
 
 @dataclass(frozen=True, eq=False)
 class Leace(Edit):
-    """The least change after which no linear probe can tell a concept (Belrose et al. 2023).
+    """The least edit after which no linear probe can predict a concept (Belrose et al. 2023).
 
     >>> edit = Leace.fit(states.at(1, "summary"), states.tokens.labels)
     >>> edit(torch.as_tensor(states.at(1, "summary")))
@@ -119,10 +119,10 @@ class Leace(Edit):
 
     @classmethod
     def fit(cls, states: FloatArray, concept: FloatArray) -> Self:
-        """Fit to states (n, d) and a concept (n,) of two values.
+        """Fit to states (n, d) and a concept (n,) with two values.
 
-        In double precision: states of templated sentences span few dimensions, and the whitening
-        inverts their covariance.
+        Double precision is needed: states of templated sentences span few dimensions, and the
+        whitening inverts their covariance.
         """
         X = torch.as_tensor(np.asarray(states), dtype=torch.float64)
         eraser = LeaceEraser.fit(X, torch.as_tensor(np.asarray(concept), dtype=torch.float64))
@@ -130,8 +130,8 @@ class Leace(Edit):
 
     def __call__(self, states: Tensor) -> Tensor:
         exact = states.double()
-        here = self.to(exact)
-        return LeaceEraser(here.left, here.right, here.bias)(exact).to(states.dtype)
+        moved = self.to(exact)
+        return LeaceEraser(moved.left, moved.right, moved.bias)(exact).to(states.dtype)
 
 
 # ---- heads
@@ -139,7 +139,7 @@ class Leace(Edit):
 
 @contextmanager
 def without_heads(model: Any, heads: list[tuple[int, int]]) -> Iterator[None]:
-    """Within the block, these heads (layer, head: both from 1) write nothing."""
+    """Run the block with these heads (layer, head: both from 1) ablated: they write zeros."""
 
     def silence(head: int, size: int, module: Any, args: Any) -> Any:
         context = args[0].clone()
@@ -156,9 +156,9 @@ def without_heads(model: Any, heads: list[tuple[int, int]]) -> Iterator[None]:
 
 @contextmanager
 def reading_only(model: Any, layer: int, mask: Tensor) -> Iterator[None]:
-    """Within the block, [CLS] reads in all heads of ``layer`` the mean of the masked tokens alone.
+    """Run the block with the attention of [CLS] set to the masked tokens (n, tokens), equally.
 
-    That is attention moved by hand, whatever the scores say.
+    This holds in all heads of ``layer`` (from 1), whatever their scores.
     """
     attention = _attention(model, layer, 1)
     weights = mask.float() / mask.float().sum(1, keepdim=True).clamp_min(1)

@@ -1,4 +1,4 @@
-"""How a Transformer learned: the theory's quantities at every snapshot of its training."""
+"""The theory's quantities at every snapshot of a Transformer's training."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from probing.states.tokens import States, Tokens
 
 
 def snapshots(folder: Path) -> dict[int, Path]:
-    """The snapshots of a training run by step, in order."""
+    """The files of a training run's snapshots by step, in order."""
     paths = {int(path.stem.split("-")[1]): path for path in folder.glob("step-*.safetensors")}
     if not paths:
         raise ValueError(f"{folder} holds no snapshots; train with --snapshots")
@@ -23,10 +23,11 @@ def snapshots(folder: Path) -> dict[int, Path]:
 
 
 def learning_curve(model: Any, folder: Path, train: Tokens, test: Tokens) -> pd.DataFrame:
-    """One row per snapshot, of the head that ends with most attention on the informative word.
+    """Overlaps and errors of the head that ends with most attention on the informative word.
 
-    Directions of states and weights are both taken anew at each snapshot, from ``train``; mass,
-    error and cross-entropy are those on ``test``. The model is left with its last weights.
+    There is one row per snapshot. Directions of states and weights are computed anew at each
+    snapshot, from ``train``; mass, error and cross-entropy are measured on ``test``. The model is
+    left with its last weights.
 
     >>> train(model, tokenizer, texts, labels, config, folder, snapshots=True)
     >>> learning_curve(model, folder / "snapshots", train_tokens, test_tokens)
@@ -38,7 +39,7 @@ def learning_curve(model: Any, folder: Path, train: Tokens, test: Tokens) -> pd.
     for step, path in paths.items():
         model.load_state_dict(load_file(path))
         directions = state_directions(read(model, train), layer - 1)
-        heads = {(own.layer, own.head): own for own in head_directions(model, train)}
+        heads = {(each.layer, each.head): each for each in head_directions(model, train)}
         tested = read(model, test)
         margins = np.where(test.labels == 1, tested.logits, -tested.logits)
         effects = {
@@ -52,14 +53,14 @@ def learning_curve(model: Any, folder: Path, train: Tokens, test: Tokens) -> pd.
 
 
 def reading_head(states: States) -> tuple[int, int]:
-    """Layer and head (from 1) with most attention on the informative word."""
+    """The layer and head (from 1) with most attention on the informative word."""
     mass = attention_mass(states).mean(axis=0)
     layer, head = np.unravel_index(int(mass.argmax()), mass.shape)
     return int(layer) + 1, int(head) + 1
 
 
 def first_above(table: pd.DataFrame, column: str, level: float) -> float:
-    """The first step from which |column| stays above the level; infinite if it never does."""
+    """The step from which on |column| stays above the level; infinite if it never does."""
     low = np.flatnonzero(table[column].abs() <= level)
     first = low[-1] + 1 if len(low) else 0
     return float([*table["step"], np.inf][first])

@@ -1,7 +1,7 @@
-"""Checks that break the silence: most failures in this field give numbers, not errors.
+"""Checks for silent faults: most failures in this field give numbers, not errors.
 
-Each looks at one thing that can be wrong with a model, its tokenizer or its dataset, and says what
-it measured and what it protects from. One that raises has failed; its error is what it measured.
+Each check examines one thing that can be wrong with a model, its tokenizer or its dataset, and says
+what it measured and what it protects from. A check that raises has failed, and reports the error.
 """
 
 import copy
@@ -33,6 +33,8 @@ SPANS_PER_SPLIT = 500
 
 @dataclass(frozen=True)
 class Finding:
+    """The outcome of one check."""
+
     name: str
     passed: bool
     measured: str
@@ -43,7 +45,7 @@ DOCTOR: dict[str, Callable[[Patient], Finding]] = {}
 
 
 def check(name: str, protects_from: str) -> Callable[..., Any]:
-    """Makes a function that says whether it passed, and what it measured, a check of the doctor."""
+    """Register a function of a Patient that returns (passed, measured) as a check of the doctor."""
 
     def register(examined: Callable[[Patient], tuple[bool, str]]) -> Callable[[Patient], Finding]:
         def examination(patient: Patient) -> Finding:
@@ -60,9 +62,9 @@ def check(name: str, protects_from: str) -> Callable[..., Any]:
 
 
 def examine(patient: Patient, progress: Progress | None = None) -> list[Finding]:
-    """All checks, in order; one that fails does not keep the others from running.
+    """The findings of all checks, in order; a failing check does not stop the others.
 
-    ``progress(done, of)`` counts checks.
+    ``progress(done, total)`` counts checks.
 
     >>> [finding.name for finding in examine(patient) if not finding.passed]
     """
@@ -77,7 +79,7 @@ def examine(patient: Patient, progress: Progress | None = None) -> list[Finding]
 # ---- the model
 
 
-# First: what an earlier check left behind would count as found.
+# This check is first: what an earlier check left behind would count as the original state.
 @check("model left as found", "a hook, mode or weight that stays behind and changes later results")
 def left_as_found(patient: Patient) -> tuple[bool, str]:
     before = condition(patient.model)
@@ -101,9 +103,9 @@ def batched(patient: Patient) -> tuple[bool, str]:
 
 @check("padding side", "positions, and so states, that shift with the side of the padding")
 def padding_side(patient: Patient) -> tuple[bool, str]:
-    right, left = (copy.deepcopy(patient.tokenizer) for _ in range(2))
-    right.padding_side, left.padding_side = "right", "left"
-    error = distance(*(patient.run(tokenizer=tokenizer).layers for tokenizer in (right, left)))
+    tokenizers = [copy.deepcopy(patient.tokenizer) for _ in range(2)]
+    tokenizers[0].padding_side, tokenizers[1].padding_side = "right", "left"
+    error = distance(*(patient.run(tokenizer=tokenizer).layers for tokenizer in tokenizers))
     return error < TOLERANCE, f"left and right differ by {error:.1e} of the largest state"
 
 
@@ -136,12 +138,12 @@ def captured_layers(patient: Patient) -> tuple[bool, str]:
         recording = alone(patient, max_sentences=1)[0]
     with torch.inference_mode():
         seen[-1] = final_norm(patient.model)(seen[-1])
-    given = [states[0] for states in recording.states]
-    pairs = zip(seen, given[1:], strict=True)
+    states = [layer[0] for layer in recording.states]
+    pairs = zip(seen, states[1:], strict=True)
     wrong = [i + 1 for i, pair in enumerate(pairs) if distance(*pair) > TOLERANCE]
-    distinct = all(distance(below, above) > TOLERANCE for below, above in pairwise(given))
+    distinct = all(distance(below, above) > TOLERANCE for below, above in pairwise(states))
     how = f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal"
-    measured = f"{len(given)} states for {n_layers} layers and the embeddings; {how}"
+    measured = f"{len(states)} states for {n_layers} layers and the embeddings; {how}"
     return distinct and not wrong, measured
 
 
@@ -173,8 +175,8 @@ def unknown_words(patient: Patient) -> tuple[bool, str]:
         texts = [split["text"][int(i)] for i in draw(len(split), SPANS_PER_SPLIT)]
         ids = np.concatenate(patient.tokenizer(texts, add_special_tokens=False)["input_ids"])
         shares[name] = float(np.mean(ids == patient.tokenizer.unk_token_id))
-    most = ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share) or "none"
-    return shares["train"] <= MAX_UNKNOWN, f"[UNK]: {most}"
+    listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share) or "none"
+    return shares["train"] <= MAX_UNKNOWN, f"[UNK]: {listed}"
 
 
 @check("spans", "reading the state of a neighbour of the word that decides")
@@ -221,8 +223,8 @@ def seeds(patient: Patient) -> tuple[bool, str]:
     first, again, other = (
         fingerprint(patient.untrained(patient.model, patient.seed + i)) for i in (0, 0, 1)
     )
-    equal, others = ("agree" if first == seeded else "differ" for seeded in (again, other))
-    return first == again != other, f"equal seeds {equal}, other seeds {others}"
+    equal, different = ("agree" if first == seeded else "differ" for seeded in (again, other))
+    return first == again != other, f"equal seeds {equal}, other seeds {different}"
 
 
 @check("cache keys", "stored states of another model, tokenizer, text or position")
@@ -230,7 +232,7 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
     tokenizer = copy.deepcopy(patient.tokenizer)
     tokenizer.add_tokens(["a-word-that-no-text-holds"])
     options: dict[str, Any] = {"positions": ("summary",)}
-    others: dict[str, dict[str, Any]] = {
+    changes: dict[str, dict[str, Any]] = {
         "model": {"model": patient.untrained(patient.model, patient.seed + 1)},
         "tokenizer": {"tokenizer": tokenizer},
         "texts": {"rows": {name: column[::-1] for name, column in patient.columns().items()}},
@@ -241,12 +243,12 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as folder:
         first = patient.run(**options, folder=folder)
         again = patient.run(**options, folder=folder)
-        for name, changed in others.items():
+        for name, changed in changes.items():
             with suppress(ActivationError):
                 patient.run(**options | changed, folder=folder)
                 accepted.append(name)
         same = np.array_equal(first.pooled["summary"], again.pooled["summary"])
-        del first, again  # memory maps of files that are about to go
+        del first, again  # memory maps of files that are about to be deleted
     but = f"but not another {' or '.join(accepted)}" if accepted else "read back its own"
-    measured = f"refused {len(others) - len(accepted)} of {len(others)} others, {but}"
+    measured = f"refused {len(changes) - len(accepted)} of {len(changes)} others, {but}"
     return same and not accepted, measured

@@ -1,4 +1,4 @@
-"""What the doctor examines, and the instruments: sentences run alone, distances, conditions."""
+"""The doctor's subject, and what checks measure with: unbatched runs, distances, conditions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SENTENCES_PER_SPLIT = 4
 
 @dataclass(frozen=True)
 class Patient:
-    """What is examined: a model and its data, and the functions that all results go through.
+    """A model and its data, and the functions under test that all results come from.
 
     >>> Patient(*load_model("minilm"), build_dataset())
     """
@@ -34,7 +34,7 @@ class Patient:
     untrained: Callable[[Any, int], Any] = untrained_like
 
     def sentences(self, per_split: int = SENTENCES_PER_SPLIT) -> list[dict[str, Any]]:
-        """A few sentences of every split, so that they differ in length."""
+        """``per_split`` sentences of every split (so that lengths differ), as rows."""
         return [
             {**split[int(i)], "split": name}
             for name, split in self.dataset.items()
@@ -42,18 +42,18 @@ class Patient:
         ]
 
     def columns(self) -> dict[str, list[Any]]:
-        """Texts and spans of those sentences."""
+        """The texts and spans of ``sentences()``."""
         rows = self.sentences()
         return {name: [row[name] for row in rows] for name in ("text", "span")}
 
     def run(self, model: Any = None, tokenizer: Any = None, **options: Any) -> States:
-        """The states of those sentences, of this model and tokenizer unless others are given."""
+        """The states of ``sentences()``, by this model and tokenizer unless others are given."""
         options = {"rows": self.columns(), "positions": ("tokens",)} | options
         return self.extract(model or self.model, tokenizer or self.tokenizer, **options)
 
 
 def alone(patient: Patient, max_sentences: int | None = None) -> list[Recording]:
-    """Each sentence run by itself, written as anyone would by hand."""
+    """Recordings of sentences run one by one, without our batching: the reference for checks."""
     recordings = []
     with recorded(patient.model) as record:
         for row in patient.sentences()[:max_sentences]:
@@ -62,16 +62,16 @@ def alone(patient: Patient, max_sentences: int | None = None) -> list[Recording]
     return recordings
 
 
-def distance(one: Any, other: Any) -> float:
-    """Largest difference, relative to the largest number."""
-    one, other = np.asarray(one), np.asarray(other)
-    if one.shape != other.shape:
+def distance(a: Any, b: Any) -> float:
+    """Largest |a - b|, relative to the largest |a|; infinite if the shapes differ."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
         return float("inf")
-    return float(np.abs(one - other).max() / max(np.abs(one).max(), 1e-30))
+    return float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
 
 
 def condition(model: Any) -> dict[str, Any]:
-    """Everything about a model that a run may leave changed."""
+    """Everything about a model that a run might change by mistake."""
     return {
         "hooks": len(list(foreign_hooks(model))),
         "modes": [module.training for module in model.modules()],

@@ -1,7 +1,7 @@
-"""Training sentences with words hidden and gaps opened, so that a model cannot lean on positions.
+"""Training sentences with words hidden and gaps opened, so that a model cannot rely on positions.
 
-In the training split one position only ever holds a size word and all words are known, in the
-others neither; [UNK]s teach both without showing a new word or saying which word matters.
+In the training split one position always holds a size word, and all words are known; other splits
+differ in both. [UNK]s prepare for both without showing a new word or saying which word matters.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How sentences are changed: words hidden, [UNK]s put in at random places."""
+    """Chances that words become [UNK] and that extra [UNK]s are inserted at random places."""
 
-    word_dropout: float = 0.15  # chance that a word becomes [UNK], each on its own
+    word_dropout: float = 0.15  # chance that a word becomes [UNK], independently of the others
     insertion: float = 0.5  # chance that a sentence gets between 1 and max_inserted extra [UNK]s
     max_inserted: int = 5
 
@@ -32,7 +32,7 @@ PLAIN = Augmentation(word_dropout=0.0, insertion=0.0)
 def augment(
     token_ids: Sequence[int], unknown: int, augmentation: Augmentation, rng: np.random.Generator
 ) -> list[int]:
-    """One sentence, given as [CLS] words [SEP], changed between its two ends."""
+    """Augmented token ids of one sentence, whose first and last ([CLS], [SEP]) stay as they are."""
     first, *words, last = token_ids
     hidden = rng.random(len(words)) < augmentation.word_dropout
     changed = [unknown if hide else word for word, hide in zip(words, hidden, strict=True)]

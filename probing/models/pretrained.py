@@ -1,6 +1,6 @@
-"""Encoders and decoders to be probed: a folder, the packaged MiniLM, or a name on the hub.
+"""Encoders and decoders to probe: from a folder, the packaged MiniLM, or from the hub.
 
-Nothing is loaded that can run code: weights are safetensors, remote code is refused.
+Nothing that can run code is loaded: weights are safetensors, remote code is refused.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 
 class ModelError(ValueError):
-    """A model that cannot be loaded; one line that says why and what to do."""
+    """A model that cannot be loaded; the message is one line that says why and what to do."""
 
 
 def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
-    """The model (in evaluation mode, float32) and its tokenizer, with a classifier's head if asked.
+    """The model (in evaluation mode, float32) and its tokenizer; ``classifier`` adds its head.
 
     ``name`` is "minilm" (all-MiniLM-L6-v2 from the extra "pretrained", its weights verified), the
     path of a folder written by save_pretrained, or the name of a model on the hub.
@@ -45,16 +45,16 @@ def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
             model = kind.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         why = str(error).splitlines()[0].rstrip()
-        if why.endswith(":"):  # the library goes on with a list
+        if why.endswith(":"):  # the library continues with a list
             why = "its config, weights or fast tokenizer are missing or damaged"
         raise ModelError(f"{name} holds no model that can be loaded: {why}") from error
     return model.eval(), tokenizer
 
 
 def revision_of(name: str) -> str | None:
-    """The commit of the hub's model that ``load_model(name)`` would load; None of a folder.
+    """The commit on the hub that ``load_model(name)`` would load; None for a folder.
 
-    As the hub says or, where it does not answer, as the cache has it.
+    The hub is asked first; if it does not answer, the cache decides.
 
     >>> revision_of("bert-base-uncased")
     >>> revision_of("minilm")  # None: its weights are verified by their sha256
@@ -66,7 +66,7 @@ def revision_of(name: str) -> str | None:
 
 
 def _folder(name: str) -> Path | None:
-    """The folder of a model that is here; None for a name on the hub."""
+    """The folder of a model on this machine; None for a name on the hub."""
     path = minilm_folder() if name == "minilm" else Path(name)
     if path.is_dir():
         return path
@@ -78,7 +78,7 @@ def _folder(name: str) -> Path | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's bar and its report on weights that are not used here (a pooler's)."""
+    """Silence the library's progress bar and its report on unused weights (a pooler's)."""
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -91,7 +91,7 @@ def _quiet() -> Iterator[None]:
 
 
 def untrained_like(model: Any, seed: int = 0) -> Any:
-    """The same architecture with random weights: the control of every table.
+    """A model of the same architecture with random weights: the baseline of every table.
 
     >>> control = untrained_like(model, seed=1)
     >>> extract(control, tokenizer, dataset["test"])
@@ -116,17 +116,17 @@ def minilm_folder() -> Path:
 
 
 def _latest_commit(name: str) -> str | None:
-    """The last commit of a model on the hub; None if only the cache has the model.
+    """The last commit of a model on the hub; None if the hub does not answer but the cache has it.
 
-    Asked before loading: without a network the library tries each file for half a minute.
+    This runs before loading: without a network the library retries each file for half a minute.
     """
     try:
         return HfApi().model_info(name, timeout=10).sha
     except HFValidationError:
         raise ModelError(f"{name} is neither a folder nor a valid model name") from None
-    except RepositoryNotFoundError:  # also of private and gated ones
+    except RepositoryNotFoundError:  # also for private and gated models
         raise ModelError(f"the hub has no model {name}, or asks for a login") from None
-    except Exception:  # of whatever library the hub is asked with
+    except Exception:  # any error of the HTTP library
         if not isinstance(try_to_load_from_cache(name, "config.json"), str):
             offline = os.environ.get("HF_HUB_OFFLINE") == "1"
             why = "HF_HUB_OFFLINE is set" if offline else "it does not answer"

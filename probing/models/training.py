@@ -1,7 +1,7 @@
-"""Training a small Transformer with the Hugging Face Trainer, so that it can be resumed and scaled.
+"""Training of a small Transformer with the Hugging Face Trainer, which can resume and scale.
 
-The epochs are laid out as one list of augmented sentences, a function of the seed: a run that
-is killed and resumed sees the same sentences in the same order as one that was not.
+All epochs are one list of augmented sentences, a function of the seed: a run that is killed and
+resumed sees the same sentences in the same order as an undisturbed run.
 """
 
 import json
@@ -35,12 +35,12 @@ SNAPSHOTS = "snapshots"
 
 
 class TrainingError(ValueError):
-    """Training could not go on; one line that says why."""
+    """Training that cannot continue; the message is one line that says why."""
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How to train; one value says everything but the data.
+    """Settings of a training run: everything but the data.
 
     >>> TrainingConfig(seed=1, epochs=2)
     """
@@ -64,7 +64,7 @@ class TrainingConfig:
 def augmented_epochs(
     token_ids: list[list[int]], labels: list[int], unknown: int, config: TrainingConfig
 ) -> list[dict[str, Any]]:
-    """Every sentence once per epoch, each time augmented anew."""
+    """Every sentence once per epoch, newly augmented each time."""
     rng = np.random.default_rng([config.seed, 1])
     return [
         {"input_ids": augment(ids, unknown, config.augmentation, rng), "label": label}
@@ -74,23 +74,23 @@ def augmented_epochs(
 
 
 class _Bar(ProgressCallback):  # type: ignore[misc]
-    """The Trainer's progress bar without a line per logged loss."""
+    """The Trainer's progress bar, without one line per logged loss."""
 
     def on_log(self, *_: Any, **__: Any) -> None:
         pass
 
     def close(self) -> None:
-        """End the bar's line, so that an error stands on its own."""
+        """End the bar's line, so that an error message starts a new line."""
         if self.training_bar is not None:
             self.training_bar.close()
 
 
 class _StopAtNan(TrainerCallback):  # type: ignore[misc]
-    """A loss that is not a number will not become one again."""
+    """Stop with an error when the loss is not finite: it will not become finite again."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         logs = logs or {}
-        loss = logs.get("loss", logs.get("train_loss", 0.0))  # of some steps; at the end, of all
+        loss = logs.get("loss", logs.get("train_loss", 0.0))  # the mean at the end
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss is {loss} at step {state.global_step}; lower the learning rate "
@@ -99,7 +99,7 @@ class _StopAtNan(TrainerCallback):  # type: ignore[misc]
 
 
 class _Snapshots(TrainerCallback):  # type: ignore[misc]
-    """Weights at some steps, for looking at how a model learned."""
+    """Save the weights at chosen steps, to see later how a model learned."""
 
     def __init__(self, folder: Path, steps: Collection[int]) -> None:
         self.folder, self.steps = folder, steps
@@ -115,7 +115,7 @@ class _Snapshots(TrainerCallback):  # type: ignore[misc]
 
 
 def snapshot_steps(n_steps: int, n: int = 24) -> list[int]:
-    """Steps from 0 to the end, the first ones closer together: there most is learned."""
+    """At most n steps from 0 to ``n_steps``, closer together at first, when most is learned."""
     return sorted({round(n_steps * (i / (n - 1)) ** 1.5) for i in range(n)})
 
 
@@ -130,15 +130,15 @@ def train(
     snapshots: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Train in place. A run that was killed is resumed from its ``checkpoints``.
+    """Train the model in place, resuming a killed run from the folder ``checkpoints``.
 
-    With ``snapshots`` weights from 24 steps of the training are kept in checkpoints/snapshots.
-    Required: a tokenizer that knows every word of the texts, and labels 0, 1, ...
+    ``snapshots`` also saves the weights at 24 steps, in checkpoints/snapshots; ``quiet`` hides the
+    progress bar. Required: a tokenizer that knows every word of the texts, and labels 0, 1, ...
 
     >>> model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
     >>> train(model, tokenizer, texts, labels, TrainingConfig(seed=0), Path("checkpoints"))
     """
-    quiet = quiet or not sys.stderr.isatty()  # a bar is for people who watch
+    quiet = quiet or not sys.stderr.isatty()  # no bar in a log file
     token_ids = tokenizer(texts)["input_ids"]
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")
@@ -157,7 +157,7 @@ def train(
         save_steps=max(50, n_steps // 5),
         save_total_limit=1,
         logging_steps=20,
-        logging_nan_inf_filter=False,  # else nan is logged as the loss before
+        logging_nan_inf_filter=False,  # else nan is logged as the previous loss
         report_to=[],
         disable_tqdm=quiet,
         use_cpu=not torch.cuda.is_available(),
@@ -188,7 +188,7 @@ def train(
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """The last whole checkpoint: where saving was cut short, the Trainer's state is not whole."""
+    """The last complete checkpoint; an interrupted save has no readable Trainer state."""
     paths = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
     for checkpoint in reversed(paths):
         with suppress(OSError, ValueError):
@@ -199,7 +199,7 @@ def last_checkpoint(folder: Path) -> str | None:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Within the block torch has one thread: small matrices are several times faster so.
+    """Run the block with one torch thread, which is several times faster for small matrices.
 
     >>> with one_torch_thread():
     ...     evaluate(model, tokenizer, dataset)
@@ -214,7 +214,7 @@ def one_torch_thread() -> Iterator[None]:
 
 @contextmanager
 def input_noise(model: BertForSequenceClassification, std: float, seed: int) -> Iterator[None]:
-    """While training, add Gaussian noise to the word vectors that the model reads."""
+    """Add Gaussian noise to the word vectors that the model reads, in training mode only."""
 
     def add_noise(module: torch.nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor | None:
         return output + std * torch.randn_like(output) if module.training else None

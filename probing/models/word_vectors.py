@@ -1,8 +1,9 @@
 """Word vectors from an unlabelled corpus: positive pointwise mutual information, then an SVD.
 
-A word-level model cannot know what a new adjective means; these vectors can. They carry sentiment
-because the corpus puts praised words among praising ones: distant supervision, so every result
-stands beside that of ``swapped_corpus``, in which the new adjectives change sides.
+A word-level model cannot know what a new adjective means, but these vectors can. They carry
+sentiment because the corpus puts positive adjectives in positive contexts. This is distant
+supervision, so every result has a control, ``swapped_corpus``, in which the contexts of the new
+adjectives are exchanged.
 """
 
 import tomllib
@@ -21,26 +22,26 @@ RANK, WINDOW, N_SENTENCES = 16, 3, 30_000
 
 
 def corpus(n: int = N_SENTENCES, *, swapped: Iterable[str] = (), seed: int = 0) -> list[str]:
-    """Sentences of the built-in corpus; words in ``swapped`` change sides with one another."""
+    """n sentences of the built-in corpus; words in ``swapped`` occur in the opposite contexts."""
     spec = swapped_corpus(swapped) if swapped else read_spec("sentiment-corpus")
     sentences = spec.splits["train"].iter_shard(0, 1, seed)
     return [sentence.text for _, sentence in zip(range(n), sentences, strict=False)]
 
 
 def swapped_corpus(words: Iterable[str]) -> Spec:
-    """The corpus in which these words changed sides: good ones where bad ones were."""
+    """The spec of the corpus with these words in contexts of the opposite sentiment."""
     words = set(words)
     table = tomllib.loads(read_spec("sentiment-corpus").text)
     good, bad = (table["slots"][slot]["all"] for slot in ("GOOD", "BAD"))
     sides = {"GOOD": ("positive", good, bad), "BAD": ("negative", bad, good)}
-    for slot, (label, own, other) in sides.items():
-        kept, moved = [w for w in own if w not in words], [w for w in other if w in words]
-        table["slots"][slot]["all"] = table["polarity"][label] = kept + moved
+    for slot, (label, same, opposite) in sides.items():
+        stay, move = [w for w in same if w not in words], [w for w in opposite if w in words]
+        table["slots"][slot]["all"] = table["polarity"][label] = stay + move
     return parse_spec(table, file="swapped sentiment-corpus")
 
 
 def word_vectors(texts: Sequence[str], vocabulary: dict[str, int]) -> np.ndarray:
-    """One row per entry of the vocabulary; zero for words that the texts do not hold."""
+    """Unit vectors, shape (vocabulary, RANK); zero for words that the texts do not contain."""
     size = len(vocabulary)
     counts = np.zeros((size, size))
     for text in texts:
@@ -50,7 +51,7 @@ def word_vectors(texts: Sequence[str], vocabulary: dict[str, int]) -> np.ndarray
     counts += counts.T
     total, of_word = counts.sum(), counts.sum(axis=1)
     if total == 0:
-        raise ValueError("the texts hold no two words of the vocabulary next to each other")
+        raise ValueError("the texts have no two words of the vocabulary next to each other")
     with np.errstate(divide="ignore", invalid="ignore"):
         information = np.log(counts * total / np.outer(of_word, of_word))
     positive = np.where(counts > 0, np.maximum(information, 0), 0)
@@ -84,7 +85,7 @@ def read_vectors(path: Path, words: Collection[str]) -> dict[str, np.ndarray]:
 
 
 def set_vectors(model: Any, vectors: torch.Tensor) -> None:
-    """Freeze these as the model's word embeddings, in its first dimensions; the rest is 0."""
+    """Freeze the vectors as the model's word embeddings: its first dimensions; the rest is 0."""
     weight = model.get_input_embeddings().weight
     if vectors.shape[0] != weight.shape[0] or vectors.shape[1] > weight.shape[1]:
         raise ValueError(

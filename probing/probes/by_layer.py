@@ -1,8 +1,8 @@
 """All probes of one model on one dataset, in one tidy table.
 
-Columns: probe (cls, mean, value, location, reader, head), layer, split, accuracy (for location:
-share of sentences whose informative token ranks first), its 95% interval, C, and the
-cross-validation score on the training split by which C, and then a layer, is chosen.
+Columns: probe (summary, mean, value, location, reader, head), layer, split, accuracy (for location:
+share of sentences whose informative token ranks first), low and high (ends of its 95% interval), C,
+and cv_score, the cross-validation score on the training split that decides C and then the layer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,10 +29,10 @@ PAPER_C = 1.0  # of the released notebook: scikit-learn's default
 
 
 class Probed(NamedTuple):
-    """A fitted probe of one layer, and which sentences it judges right."""
+    """A fitted probe of one layer, and the sentences that it classifies correctly."""
 
     estimator: Any
-    correct: dict[str, BoolArray]  # by split, one entry per sentence
+    correct: dict[str, BoolArray]  # by split, shape (sentences,)
     C: float
     cv_score: float
 
@@ -49,31 +49,49 @@ def fit_probes(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> dict[tuple[str, int], Probed]:
-    """Probes fitted to the training split and judged on all splits, by probe and layer.
+    """Probes fitted to the training split and scored on all splits, by (probe, layer).
 
-    With C None each probe chooses C by cross-validation. ``shuffled`` permutes the labels over
-    the words. ``jobs`` processes share the fits, which ``progress(done, of)`` counts.
+    Parameters
+    ----------
+    states
+        The states by split, from ``read_splits`` for the same ``probes``.
+    probes
+        Names of probes.
+    layers
+        Layers to probe (0 is the embeddings); by default all.
+    C
+        Inverse strength of the penalty; by default each probe chooses C by cross-validation.
+    standardize
+        Penalise in units of each coordinate's standard deviation; "reader" and "head" ignore it.
+    shuffled
+        Permute the training labels over the informative words.
+    seed
+        Seed of the shuffled labels and of the probes.
+    jobs
+        Number of processes that share the fits.
+    progress
+        ``progress(done, total)`` counts fits.
 
     >>> reader = fit_probes(read_splits(model, tokenizer, dataset))["reader", 3].estimator
     >>> reader.k_hat_, reader.v_hat_
     """
     label_of: dict[str, Any] = {}
     if shuffled:  # over the words of all sentences; token probes see some of the sentences
-        whole = states["train"].pooled.tokens
-        labels = shuffled_labels(whole.labels, whole.words, np.random.default_rng(seed))
-        label_of = dict(zip(whole.words.tolist(), labels, strict=True))
+        train = states["train"].pooled.tokens
+        labels = shuffled_labels(train.labels, train.words, np.random.default_rng(seed))
+        label_of = dict(zip(train.words.tolist(), labels, strict=True))
 
     def arguments(pair: tuple[str, int]) -> Iterable[Any]:
         probe, layer = pair
         splits = {name: split.at(layer, probe) for name, split in states.items()}
         X, tokens = splits["train"]
         if shuffled:
-            drawn = np.array([label_of[word] for word in tokens.words.tolist()])
-            tokens = replace(tokens, labels=drawn)
+            labels = np.array([label_of[word] for word in tokens.words.tolist()])
+            tokens = replace(tokens, labels=labels)
         return probe, (X, tokens), splits, C, standardize, seed
 
     pairs = list(product(probes, states["train"].layers if layers is None else layers))
-    # The head takes longest: first, so that no process is left alone with one at the end.
+    # Heads take longest, so they come first: else one process would end with a head alone.
     order = sorted(pairs, key=lambda pair: pair[0] != "head")
     probed = in_processes(_probe_layer, arguments, order, jobs=jobs, progress=progress)
     return {pair: probed[pair] for pair in pairs}
@@ -82,7 +100,7 @@ def fit_probes(
 def probe_table(
     probed: dict[tuple[str, int], Probed], states: dict[str, SplitStates], *, seed: int = 0
 ) -> pd.DataFrame:
-    """Accuracy of fitted probes: one row per probe, layer and split, as this module's head says."""
+    """Accuracy of fitted probes, one row per probe, layer and split (columns as above)."""
     rows = []
     for ((probe, layer), fitted), (name, split) in product(probed.items(), states.items()):
         clusters = split.of(probe).tokens.clusters
@@ -93,7 +111,7 @@ def probe_table(
 
 
 def probe_states(states: dict[str, SplitStates], *, seed: int = 0, **options: Any) -> pd.DataFrame:
-    """The table of ``fit_probes``, whose options these are, for those who want no probes.
+    """The table of probes that are fitted with the options of ``fit_probes`` and not kept.
 
     >>> states = read_splits(model, tokenizer, dataset)
     >>> probe_states(states, probes=("summary", "reader"), layers=[3])
@@ -122,13 +140,13 @@ def _probe_layer(
         fitted = estimators[probe].fit(*train)
         correct = {name: fitted.correct(*split) for name, split in splits.items()}
     cv_score = np.nan
-    if fitted.cv_scores_ is not None:  # the reader has one score per fold, others one for each C
+    if fitted.cv_scores_ is not None:  # the reader has one score per fold, others one per C
         cv_score = float((np.mean if probe == "reader" else np.max)(fitted.cv_scores_))
     return Probed(fitted, correct, fitted.C_, cv_score)
 
 
 def layer_means(table: pd.DataFrame) -> pd.DataFrame:
-    """The paper's summary: means over layers 1 .. n, the embeddings left out unless alone.
+    """Means over layers as in the paper, without the embeddings (unless they are the only layer).
 
     >>> layer_means(probe_states(states))
     """
@@ -141,9 +159,10 @@ def _above_embeddings(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
-    """Each probe at the layer with the best cross-validation score, on training adjectives alone.
+    """The rows of each probe at the layer with its best cross-validation score.
 
-    Ties go to the lowest layer above the embeddings, which are taken only if alone.
+    The score is over training words alone. Ties go to the lowest layer; the embeddings are chosen
+    only if they are the only layer.
 
     >>> chosen_layers(probe_states(states))
     """
@@ -160,17 +179,17 @@ def token_plane(
     *,
     reader: LocateAndRead | None = None,
 ) -> pd.DataFrame:
-    """The paper's Figure 2 from real states: tokens of ``split`` along k_hat and v_hat.
+    """The tokens of ``split`` along k_hat and v_hat, one row per token, as in the paper's Figure 2.
 
-    The directions are those of a ``reader`` of this layer, fitted here unless it is given;
-    coordinates are distances from the planes on which its two probes decide.
+    The directions are those of a ``reader`` of this layer, which is fitted here by default;
+    coordinates are signed distances from the decision planes of its two probes.
 
     >>> token_plane(read_splits(model, tokenizer, dataset), "test", layer=3)[["k", "v", "role"]]
     """
     (X, tokens), train = (states[name].at(layer, "reader") for name in (split, "train"))
     reader = reader or LocateAndRead().fit(*train)
     owner = np.repeat(np.arange(len(tokens)), tokens.lengths)
-    drawn = draw(len(states[split].pooled), len(tokens))  # the rows of the split that these are
+    drawn = draw(len(states[split].pooled), len(tokens))  # the sentences' rows in the split
 
     def distance(probe: Any) -> FloatArray:
         return np.asarray(probe.decision_function(X) / np.linalg.norm(probe.coef_))

@@ -1,4 +1,4 @@
-"""The states of every split of a dataset, as probes want them."""
+"""The states of every split of a dataset, as probes need them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,29 +15,32 @@ from probing.states.tokens import States, Tokens
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-POOLED = {"summary": "summary", "mean": "mean", "value": "informative"}  # by probe: its states
+POOLED = {"summary": "summary", "mean": "mean", "value": "informative"}  # probe: its states
 TOKEN_PROBES = ("location", "reader", "head")
 PROBES = (*POOLED, *TOKEN_PROBES)
 
 
 class SplitStates(NamedTuple):
-    """The states of a split: pooled for every sentence, token by token for some of them."""
+    """The states of a split: pooled for all sentences, token by token for a sample of them."""
 
     pooled: States
     tokens: States  # special tokens left out
 
     def of(self, probe: str) -> States:
-        """What this probe sees."""
+        """The states that this probe reads."""
         return self.pooled if probe in POOLED else self.tokens
 
     def at(self, layer: int, probe: str) -> tuple[FloatArray, Tokens]:
-        """What one probe needs, no more: this is what goes to another process."""
+        """The states of one layer that this probe reads, with their tokens.
+
+        Only these arrays are sent to another process.
+        """
         states = self.of(probe)
         return states.at(layer, POOLED.get(probe, "tokens")), states.tokens
 
     @property
     def layers(self) -> range:
-        """All layers, with the embeddings."""
+        """The numbers of all layers, from 0 (the embeddings)."""
         arrays = [*self.pooled.pooled.values(), self.tokens.layers]
         return range(arrays[0].shape[1])
 
@@ -51,9 +54,10 @@ def read_splits(
     max_token_sentences: int = 1200,
     progress: Progress | None = None,
 ) -> dict[str, SplitStates]:
-    """Run the model over every split, each sentence once. Token states are kept of a part only.
+    """The states of every split that ``probes`` need, by split; each sentence is run once.
 
-    ``progress(done, of)`` counts splits.
+    States of single tokens are kept for at most ``max_token_sentences`` sentences per split.
+    ``progress(done, total)`` counts splits.
 
     >>> states = read_splits(model, tokenizer, dataset, probes=("summary", "reader"))
     >>> states["test"].of("reader").at(3)
@@ -64,22 +68,22 @@ def read_splits(
     for name, split in dataset.items():
         rows, n = columns_of(split), len(split)
         drawn = draw(n, max_token_sentences)
-        others = np.setdiff1d(np.arange(n), drawn)
-        some = extract(model, tokenizer, split.select(drawn), positions=with_tokens)
-        pooled = some.pooled
-        if positions and len(others):
-            rest = extract(model, tokenizer, split.select(others), positions=positions).pooled
-            order = np.argsort(np.concatenate([drawn, others]))
+        remaining = np.setdiff1d(np.arange(n), drawn)
+        sample = extract(model, tokenizer, split.select(drawn), positions=with_tokens)
+        pooled = sample.pooled
+        if positions and len(remaining):
+            rest = extract(model, tokenizer, split.select(remaining), positions=positions).pooled
+            order = np.argsort(np.concatenate([drawn, remaining]))
             pooled = {key: np.concatenate([pooled[key], rest[key]])[order] for key in positions}
-        sentences = Tokens(  # each of one token: its pooled state
+        sentences = Tokens(  # one token per sentence: its pooled state
             offsets=np.arange(n + 1),
             informative=np.ones(n, dtype=bool),
             labels=rows["label"],
             words=informative_words(rows),
             patterns=rows["pattern"],
         )
-        some = replace(some, pooled={}).words_only()
-        splits[name] = SplitStates(States(sentences, pooled=pooled), some)
+        sample = replace(sample, pooled={}).words_only()
+        splits[name] = SplitStates(States(sentences, pooled=pooled), sample)
         if progress:
             progress(len(splits), len(dataset))
     return splits

@@ -1,9 +1,10 @@
-"""What a Transformer holds of each sentence: hidden states of every layer, attention of every head.
+"""Hidden states of every layer of a Transformer, and attention of every head, for each sentence.
 
-``extract`` runs sentences in batches of like length, each distinct one once, and keeps what is
-asked for in memory or on disk. ``read`` runs a few hundred as one batch, again and again with other
-weights or edits. Batches are padded on the right whatever the tokenizer prefers: then every token
-of encoders, decoders and RoBERTa has the position it has alone, and padding is never seen.
+``extract`` runs each distinct sentence once, in batches of similar length, and keeps the requested
+arrays in memory or on disk. ``read`` runs a few hundred sentences as one batch, for repeated use
+with other weights or edits. Batches are padded on the right, whatever the tokenizer's default: then
+every token of encoders, decoders and RoBERTa has the position that it has in an unpadded sentence,
+and no token attends to padding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from probing.states.store import FolderStore, MemoryStore, key_of
 from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
 POSITIONS = ("summary", "informative", "mean", "tokens")
-BATCH_FLOATS = 2**24  # 64 MiB: how much one batch may give in states, and again in attention
+BATCH_FLOATS = 2**24  # 64 MiB: the largest states of one batch, and the largest attention
 
 Readout = Callable[[Tensor, Tensor], Tensor]  # last states, mask of words -> one logit per sentence
 
@@ -41,66 +42,76 @@ def extract(
     folder: str | Path | None = None,
     progress: Progress | None = None,
 ) -> States:
-    """Hidden states of every layer for each sentence; attention and logits if asked for.
+    """Hidden states of every layer for each sentence; attention and logits on request.
 
-    ``rows`` is a split of a dataset, or a mapping with the columns "text" and "span" (the
-    characters of the informative word) and, for probes, "label".
-
-    ``positions``: "summary" is the token that summarises the sentence, the first of an encoder
-    ([CLS]) and the last of a decoder; "informative" is the mean over the tokens of
-    ``text[start:end]``, "mean" that over all tokens but special ones, "tokens" every token.
-    ``attention`` is that of the summary token, in every head; ``logits`` are those of a
-    classifier, of label 1 against label 0.
-
-    With a ``folder`` the arrays are written there and returned as memory maps. Sentences it holds
-    already, from a run that was interrupted or finished, are not computed again; a folder that was
-    made of anything else is refused. ``progress(done, of)`` counts distinct sentences.
+    Parameters
+    ----------
+    model, tokenizer
+        An encoder or decoder of the Hugging Face library, and its fast tokenizer.
+    rows
+        A split of a dataset, or a mapping with the columns "text" and "span" (start and end of the
+        informative word's characters) and, for probes, "label".
+    positions
+        "summary": the first token of an encoder ([CLS]), the last of a decoder; "informative": the
+        mean over the tokens of the informative word; "mean": the mean over all tokens but special
+        ones; "tokens": every token.
+    attention
+        Also return the attention of the summary token to every token, in every head.
+    logits
+        Also return the logit of label 1 minus that of label 0. Required: a classifier.
+    max_tokens_per_batch
+        Largest number of tokens per batch, with padding (one sentence may have more).
+    folder
+        Where the arrays are written; they are then returned as memory maps. A run that was
+        interrupted is resumed; a folder made from other inputs is refused.
+    progress
+        ``progress(done, total)`` counts distinct sentences.
 
     >>> states = extract(model, tokenizer, dataset["test"], positions=("summary", "tokens"))
     >>> states.at(3, "summary").shape  # (sentences, d_model)
     """
     rows = columns_of(rows)
     _check_request(rows, positions, max_tokens_per_batch)
-    asked = [
+    requested = [
         (text, int(a), int(b)) for text, (a, b) in zip(rows["text"], rows["span"], strict=True)
     ]
-    numbers: dict[Any, int] = {}  # of distinct sentences, as they come
-    which = np.array([numbers.setdefault(sentence, len(numbers)) for sentence in asked])
+    numbers: dict[Any, int] = {}  # of distinct sentences, by first occurrence
+    which = np.array([numbers.setdefault(sentence, len(numbers)) for sentence in requested])
     distinct = np.unique(which, return_index=True)[1]
     tokens = tokenise(tokenizer, {name: [rows[name][i] for i in distinct] for name in rows})
     _check_tokens(model, tokenizer, tokens)
-    # A sentence may be there twice, with different labels or patterns.
-    own = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
-    everything = replace(tokens.take(which), **own)
+    # A repeated sentence may have different labels or patterns.
+    columns = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
+    all_tokens = replace(tokens.take(which), **columns)
     with recorded(model, attention=attention, classify=logits) as record:
         anatomy = anatomy_of(model, record)
-        n_tokens = int(everything.offsets[-1])
+        n_tokens, n_sentences = int(all_tokens.offsets[-1]), len(requested)
         shapes: dict[str, tuple[int, ...]] = {
-            name: (n_tokens if name == "tokens" else len(asked), anatomy.n_states, anatomy.d_model)
+            name: (n_tokens if name == "tokens" else n_sentences, anatomy.n_states, anatomy.d_model)
             for name in positions
         }
         if attention:
             shapes["attention"] = (n_tokens, anatomy.n_states - 1, anatomy.n_heads)
         if logits:
-            shapes["logits"] = (len(asked),)
+            shapes["logits"] = (n_sentences,)
         store: MemoryStore | FolderStore = MemoryStore(shapes)
         if folder is not None:
-            key = key_of(model, tokenizer, asked, list(shapes))
+            key = key_of(model, tokenizer, requested, list(shapes))
             store = FolderStore(Path(folder), key, shapes)
-        # For each distinct sentence the rows where it was asked for.
-        asked_at = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-        left = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
-        for batch in _batches(left, tokens, anatomy, max_tokens_per_batch, attention):
+        # The rows of each distinct sentence.
+        rows_of = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        unfinished = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
+        for batch in _batches(unfinished, tokens, anatomy, max_tokens_per_batch, attention):
             part = tokens.take(batch)
             results = _run_batch(record, part, anatomy, positions, logits)
-            _put(store, results, part, [asked_at[i] for i in batch], everything)
+            _put(store, results, part, [rows_of[i] for i in batch], all_tokens)
             del results  # before the next batch makes its own
             store.finish(store.finished + len(batch))
             if progress:
                 progress(store.finished, len(distinct))
     arrays = store.read()
     return States(
-        tokens=everything,
+        tokens=all_tokens,
         layers=arrays.get("tokens"),
         pooled={name: arrays[name] for name in positions if name != "tokens"},
         attention=arrays.get("attention"),
@@ -109,10 +120,10 @@ def extract(
 
 
 def read(model: Any, tokens: Tokens, readout: Readout | None = None) -> States:
-    """States, attention and logits of all sentences, in one batch, with whatever edits are made.
+    """States, attention and logits of all sentences in one batch, under the edits in force.
 
-    The logits are a classifier's own or, if there is a ``readout``, what that makes of the last
-    hidden states. Attention is that of the first token, [CLS].
+    The logits are those of the classifier or, with a ``readout``, of the readout applied to the
+    last hidden states. The attention is that of the first token, [CLS].
 
     >>> tokens = tokenise(tokenizer, dataset["test"].select(range(100)))
     >>> read(model, tokens).logits > 0
@@ -126,13 +137,13 @@ def read(model: Any, tokens: Tokens, readout: Readout | None = None) -> States:
             logits = readout(recording.states[-1], tokens.site("all words"))
         weights = [layer[:, :, 0].mT for layer in recording.attention]
         parts = (padded.layers(recording.states), padded.layers(weights), logits)
-        layers, attention, decided = (part.cpu().numpy() for part in parts)
-        return States(tokens, layers, attention=attention, logits=decided)
+        layers, attention, values = (part.cpu().numpy() for part in parts)
+        return States(tokens, layers, attention=attention, logits=values)
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:
     texts, spans = rows["text"], rows["span"]
-    if len(texts) == 0:  # a numpy array or a column of a dataset has no truth of its own
+    if len(texts) == 0:  # texts may be an array or a column, which have no truth value
         raise ActivationError("there are no texts to run")
     if len(texts) != len(spans):
         raise ActivationError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
@@ -141,28 +152,28 @@ def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None
     if unknown := [name for name in positions if name not in POSITIONS]:
         raise ActivationError(f"unknown position {unknown[0]!r}; there are {', '.join(POSITIONS)}")
     if len(set(positions)) != len(positions):
-        raise ActivationError("a position is asked for twice")
+        raise ActivationError("a position is given twice")
     if max_tokens < 1:
         raise ActivationError(f"max_tokens_per_batch is {max_tokens}; it must be at least 1")
 
 
 def _check_tokens(model: Any, tokenizer: Any, tokens: Tokens) -> None:
     config = model.config.get_text_config()
-    known = getattr(config, "max_position_embeddings", None)
-    most = min(tokenizer.model_max_length, known or tokenizer.model_max_length)
-    if (longest := int(tokens.lengths.max())) > most:
-        raise ActivationError(f"a text has {longest} tokens, but the model takes {most} at most")
+    n_positions = getattr(config, "max_position_embeddings", None)
+    limit = min(tokenizer.model_max_length, n_positions or tokenizer.model_max_length)
+    if (longest := int(tokens.lengths.max())) > limit:
+        raise ActivationError(f"a text has {longest} tokens, but the model takes {limit} at most")
     if (highest := int(tokens.ids.max())) >= config.vocab_size:
         raise ActivationError(
             f"the tokenizer gives token {highest}, but the model knows {config.vocab_size}: "
-            "not its tokenizer"
+            "this is not the model's tokenizer"
         )
 
 
 def _batches(
     order: IntArray, tokens: Tokens, anatomy: Anatomy, max_tokens: int, attention: bool
 ) -> Iterator[IntArray]:
-    """Longest first: a batch too large for the memory fails at once, not after an hour."""
+    """Batches of sentence numbers, longest first: one too large for the memory fails at once."""
     states = anatomy.n_states * anatomy.d_model
     heads = (anatomy.n_states - 1) * anatomy.n_heads if attention else 0
     while len(order):
@@ -200,9 +211,9 @@ def _run_batch(
     if "tokens" in positions:
         results["tokens"] = padded.layers(recording.states).float()
     if recording.attention:
-        sentences, at = torch.arange(len(lengths), device=device), summary.to(device)
-        read = [layer[sentences, :, at].mT for layer in recording.attention]
-        results["attention"] = padded.layers(read).float()
+        sentences, query = torch.arange(len(lengths), device=device), summary.to(device)
+        weights_by_layer = [layer[sentences, :, query].mT for layer in recording.attention]
+        results["attention"] = padded.layers(weights_by_layer).float()
     if logits:
         results["logits"] = _against(recording).float()
     for name, values in results.items():
@@ -212,9 +223,9 @@ def _run_batch(
 
 
 def _against(recording: Recording) -> Tensor:
-    """The logit of label 1 against label 0, one per sentence."""
+    """The logit of label 1 minus that of label 0, shape (sentences,)."""
     if recording.logits is None or recording.logits.ndim != 2 or recording.logits.shape[1] != 2:
-        raise ActivationError("logits are those of a classifier with two labels; this is not one")
+        raise ActivationError("logits need a classifier with two labels; this model is not one")
     return recording.logits[:, 1] - recording.logits[:, 0]
 
 
@@ -222,15 +233,15 @@ def _put(
     store: MemoryStore | FolderStore,
     results: dict[str, FloatArray],
     part: Tokens,
-    asked_at: list[IntArray],
-    everything: Tokens,
+    rows_of: list[IntArray],
+    all_tokens: Tokens,
 ) -> None:
-    """Write the results of a batch to every row that asked for them, one repetition at a time."""
-    for time in range(max(map(len, asked_at))):
-        pairs = [(rows[time], i) for i, rows in enumerate(asked_at) if len(rows) > time]
-        rows, having = np.array(sorted(pairs)).T  # rows in order lie together, on disk too
+    """Write the results of a batch to all rows of its sentences, one repetition at a time."""
+    for repetition in range(max(map(len, rows_of))):
+        pairs = [(rows[repetition], i) for i, rows in enumerate(rows_of) if len(rows) > repetition]
+        rows, sentences = np.array(sorted(pairs)).T  # rows in order are contiguous, on disk too
         for name, values in results.items():
             if name in ("tokens", "attention"):
-                store.put(name, everything.rows(rows), values[part.rows(having)])
+                store.put(name, all_tokens.rows(rows), values[part.rows(sentences)])
             else:
-                store.put(name, rows, values[having])
+                store.put(name, rows, values[sentences])

@@ -1,7 +1,7 @@
-"""Reading and editing what a model computes, without leaving a trace.
+"""Reading and editing what a model computes, and restoring the model afterwards.
 
-A hook, a mode or an attention implementation that stays behind changes every later result, so
-``recorded`` and ``edited`` put all of them back.
+A hook, a mode or an attention implementation that is left behind changes every later result, so
+``recorded`` and ``edited`` restore all of them.
 """
 
 import inspect
@@ -18,19 +18,19 @@ from probing.states.anatomy import ActivationError, blocks_of
 
 @dataclass(frozen=True)
 class Recording:
-    """One pass over a padded batch, as tensors on the model's device: what hooks and edits act on.
+    """The tensors of one pass over a padded batch, on the model's device.
 
-    ``Padded.ragged`` turns its tensors into rows of ``States``.
+    ``Padded.ragged`` turns these tensors into rows of ``States``.
     """
 
     states: tuple[Tensor, ...]  # n_layers + 1 of (sentences, n_tokens, d_model); 0 = embeddings
-    attention: tuple[Tensor, ...]  # n_layers of (sentences, n_heads, queries, keys), if asked for
-    logits: Tensor | None  # of a classifier, if asked for
+    attention: tuple[Tensor, ...]  # n_layers of (sentences, n_heads, queries, keys), on request
+    logits: Tensor | None  # of a classifier, on request
 
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Within the block the model is in evaluation mode; afterwards each part is as it was."""
+    """Run the block with the model in evaluation mode, then restore the mode of each module."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -46,16 +46,16 @@ def recorded(
 ) -> Iterator[Callable[..., Recording]]:
     """A function that runs the model on a batch (``record(**inputs)``) and returns its Recording.
 
-    The heads on top are run only to ``classify``. Inside, the model is in eval and inference mode,
-    and eager if attention is asked for (no other implementation gives it). Afterwards modes,
-    implementation and hooks are as they were found.
+    ``classify`` also runs the classifier's head. In the block the model is in evaluation and
+    inference mode and, with ``attention``, eager (no other implementation returns attention).
+    Afterwards modes, implementation and hooks are as before.
     """
     if getattr(model.config, "is_encoder_decoder", False):
         name = type(model).__name__
         raise ActivationError(f"{name} is an encoder and a decoder; pass model.get_encoder()")
-    # The library adds hooks of its own when it first returns hidden states, and this note of it.
-    note = "_output_capturing_hooks_installed"
-    found = [(part, set(part._forward_hooks), note in vars(part)) for part in model.modules()]
+    # When the library first returns hidden states, it adds hooks and this mark.
+    mark = "_output_capturing_hooks_installed"
+    before = [(part, set(part._forward_hooks), mark in vars(part)) for part in model.modules()]
     implementation = model.config._attn_implementation
     try:
         if attention and implementation != "eager":
@@ -66,24 +66,24 @@ def recorded(
     finally:
         if model.config._attn_implementation != implementation:
             model.set_attn_implementation(implementation)
-        for module, hooks, was_noted in found:
+        for module, hooks, was_marked in before:
             for added in set(module._forward_hooks) - hooks:
                 del module._forward_hooks[added]
                 module._forward_hooks_with_kwargs.pop(added, None)
                 module._forward_hooks_always_called.pop(added, None)
-            if not was_noted:
-                vars(module).pop(note, None)
+            if not was_marked:
+                vars(module).pop(mark, None)
 
 
 @contextmanager
 def edited(
     model: Any, layer: int, edit: Callable[[Tensor], Tensor], mask: Tensor | None = None
 ) -> Iterator[None]:
-    """Within the block, states at ``layer`` are edited at the tokens of ``mask`` (n, tokens).
+    """Run the block with the states at ``layer`` edited at the tokens of ``mask`` (n, tokens).
 
-    Layer 0 is what the first block is given, layer l the output of block l. ``edit`` maps states
-    (m, d) to states (m, d); without a mask it is given every token. Required: a model with a list
-    of blocks.
+    Layer 0 is the input of the first block, layer l the output of block l. ``edit`` maps states
+    (m, d) to states (m, d); without a mask every token is edited. Required: a model with a list of
+    blocks.
 
     >>> with edited(model, 1, Erase(direction, at=0.0), tokens.site("informative")):
     ...     states = read(model, tokens)
@@ -111,7 +111,7 @@ def edited(
         handle = blocks[layer - 1].register_forward_hook(after, prepend=True)
     else:
         handle = blocks[0].register_forward_pre_hook(before, prepend=True)
-    with handle:  # which removes the hook
+    with handle:  # removes the hook
         yield
 
 
@@ -119,11 +119,15 @@ def _run(runner: Any, inputs: dict[str, Tensor], attention: bool) -> Recording:
     name, known = type(runner).__name__, inspect.signature(runner.forward).parameters
     if "attention_mask" not in known:
         raise ActivationError(f"{name} takes no attention_mask, so padding would change its states")
-    # A tokenizer may give more than the model takes.
-    given = {key: value.to(runner.device) for key, value in inputs.items() if key in known}
+    # A tokenizer may return more inputs than the model takes.
+    inputs = {key: value.to(runner.device) for key, value in inputs.items() if key in known}
     options = {"use_cache": False} if "use_cache" in known else {}
     output = runner(
-        **given, **options, output_hidden_states=True, output_attentions=attention, return_dict=True
+        **inputs,
+        **options,
+        output_hidden_states=True,
+        output_attentions=attention,
+        return_dict=True,
     )
     n_layers = runner.config.get_text_config().num_hidden_layers
     states = tuple(output.hidden_states or ())
@@ -133,12 +137,12 @@ def _run(runner: Any, inputs: dict[str, Tensor], attention: bool) -> Recording:
         )
     weights = tuple(output.attentions or ()) if attention else ()
     if attention:
-        _check_attention(name, weights, n_layers, given["attention_mask"])
+        _check_attention(name, weights, n_layers, inputs["attention_mask"])
     return Recording(states, weights, getattr(output, "logits", None))
 
 
 def _check_attention(name: str, weights: tuple[Any, ...], n_layers: int, mask: Tensor) -> None:
-    """Every token's attention to the tokens that are not padding sums to one, in every head."""
+    """Refuse attention that does not sum to 1 over the tokens that are not padding."""
     if len(weights) != n_layers or any(layer is None for layer in weights):
         raise ActivationError(
             f"{name} gave the attention of {len(weights)} of {n_layers} layers; "

@@ -1,7 +1,7 @@
-"""Where the states of many sentences are kept: in memory, or in a folder that can be resumed.
+"""Stores for the states of many sentences: in memory, or in a folder that a run can resume.
 
-A cache that leaves something out of its key gives the results of another model, so ``FolderStore``
-refuses whatever it was not made for.
+A cache whose key is incomplete returns the results of another model, so ``FolderStore`` refuses a
+folder that was made from other inputs.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from probing.states.anatomy import ActivationError, foreign_hooks
 
 Shapes = Mapping[str, tuple[int, ...]]  # of the float32 arrays, by name
 PARTIAL = "manifest.json.partial"
-FORMAT = 1  # of the folder; counts up when the same inputs would give other arrays
+FORMAT = 1  # of the folder; raised when the same inputs would give other arrays
 
 
 class MemoryStore:
@@ -42,7 +42,7 @@ class MemoryStore:
 
 
 class FolderStore:
-    """The arrays as .npy files of a folder, with a manifest of what was asked and what is done.
+    """The arrays as .npy files of a folder, with a manifest of the inputs and the progress.
 
     Rows are written through plain files: pages of a memory map would count as memory in use.
     """
@@ -63,7 +63,7 @@ class FolderStore:
         return np.load(self._path(name), mmap_mode="r", allow_pickle=False)
 
     def _finished_before(self) -> int:
-        """How many sentences the folder holds already; refuses a folder of something else."""
+        """The number of finished sentences in the folder; a folder of other inputs is refused."""
         manifest = self.folder / "manifest.json"
         if not manifest.exists():
             if self.folder.exists() and {path.name for path in self.folder.iterdir()} - {PARTIAL}:
@@ -75,12 +75,13 @@ class FolderStore:
         except (ValueError, KeyError, TypeError):
             raise ActivationError(f"{manifest} is damaged; delete {self.folder}") from None
         names = sorted(key | self.key)
-        if other := " and ".join(name for name in names if key.get(name) != self.key.get(name)):
+        differs = " and ".join(name for name in names if key.get(name) != self.key.get(name))
+        if differs:
             raise ActivationError(
-                f"{self.folder} holds activations of another {other}; "
+                f"{self.folder} holds activations of another {differs}; "
                 "delete it or give another folder"
             )
-        # A file that is gone or cut off takes what was finished with it.
+        # If a file is missing or truncated, all sentences are computed again.
         return finished if all(map(self._is_whole, self.shapes)) else 0
 
     def _is_whole(self, name: str) -> bool:
@@ -100,7 +101,7 @@ class FolderStore:
                 file.seek(start + int(rows[run[0]]) * row_bytes)
                 file.write(np.ascontiguousarray(values[run[0] : run[-1] + 1]).data)
             file.flush()
-            os.fsync(file.fileno())  # the manifest must not know of rows that the disk has not
+            os.fsync(file.fileno())  # rows must be on disk before the manifest counts them
 
     def finish(self, finished: int) -> None:
         self.finished = finished
@@ -113,7 +114,7 @@ class FolderStore:
 
 
 def key_of(model: Any, tokenizer: Any, asked: list[Any], arrays: Sequence[str]) -> dict[str, Any]:
-    """Everything the arrays depend on, by the name that an error gives it."""
+    """Everything that the arrays depend on; error messages use these names."""
     settings = json.loads(tokenizer.backend_tokenizer.to_str())
     for changing in ("padding", "truncation"):  # leftovers of the tokenizer's last call
         settings.pop(changing, None)
@@ -133,13 +134,13 @@ def key_of(model: Any, tokenizer: Any, asked: list[Any], arrays: Sequence[str]) 
 
 
 def fingerprint(model: Any) -> str:
-    """sha256 of everything that a model's results depend on: configuration and weights.
+    """SHA-256 of all that a model's results depend on: its class, configuration and weights.
 
     Hooks change states too, but have no hash: a model with hooks is refused.
     """
     for name in foreign_hooks(model):
         raise ActivationError(
-            f"a hook on {name} may change its states, which no folder can know; "
+            f"a hook on {name} may change its states, which a folder cannot record; "
             "extract without a folder"
         )
     config = model.config.to_dict()

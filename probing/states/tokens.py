@@ -1,7 +1,7 @@
 """Tokens of sentences, and the states that a model gives them.
 
-Both are ragged: the tokens of all sentences follow one another, and sentence i owns rows
-offsets[i]:offsets[i + 1]. A model wants them padded: ``Padded`` turns them there and back.
+Both are ragged: the tokens of all sentences follow one another, and sentence i has the rows
+offsets[i]:offsets[i + 1]. Models need padded batches: ``Padded`` converts in both directions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OWN_COLUMNS = {"labels": "label", "patterns": "pattern"}  # field: column of a d
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """What is known of sentences before a model runs; only the first two fields are required.
+    """The tokens of sentences before a model runs; only the first two fields are required.
 
     >>> tokens = tokenise(tokenizer, dataset["test"])
     >>> tokens.take(np.arange(100)).words_only().informative
@@ -43,12 +43,12 @@ class Tokens:
 
     offsets: IntArray  # (sentences + 1,)
     informative: BoolArray  # (tokens,), as those below: the tokens of the informative word
-    special: Any = None  # [CLS] and [SEP], not [UNK]; none of the tokens unless given
-    distractor: Any = None  # the same
+    special: Any = None  # [CLS] and [SEP], not [UNK]; no tokens by default
+    distractor: Any = None  # the tokens of distractors; no tokens by default
     ids: Known = None
     types: Known = None  # token_type_ids, of tokenizers that give them
     labels: Known = None  # (sentences,), as those below
-    words: Known = None  # the informative word, which folds and intervals go by
+    words: Known = None  # the informative word, by which folds and intervals group sentences
     patterns: Known = None
     pad_id: int = 0
 
@@ -83,21 +83,21 @@ class Tokens:
 
     @cached_property
     def clusters(self) -> list[IntArray]:
-        """Words and patterns as numbers: what intervals resample."""
+        """Words and patterns as integers, each of shape (sentences,): what intervals resample."""
         return [np.unique(x, return_inverse=True)[1] for x in (self.words, self.patterns)]
 
     def sentence(self, i: int) -> slice:
-        """The rows of sentence i in every array that has one row per token."""
+        """The rows of sentence i in arrays with one row per token."""
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
 
     def rows(self, sentences: IntArray) -> IntArray:
-        """The rows of the tokens of some sentences, sentence by sentence."""
+        """The rows of all tokens of the given sentences, sentence by sentence."""
         lengths = self.lengths[sentences]
         shift = self.offsets[sentences] - np.cumsum(lengths) + lengths
         return np.arange(lengths.sum()) + np.repeat(shift, lengths)
 
     def take(self, sentences: IntArray) -> Self:
-        """Some sentences, in the order given."""
+        """The tokens of the given sentences, in the given order."""
         offsets = np.append(0, np.cumsum(self.lengths[sentences]))
         return self._picked(offsets, self.rows(sentences), sentences)
 
@@ -120,7 +120,7 @@ class Tokens:
             yield sentences, self.offsets[sentences][:, None] + np.arange(length)
 
     def padded(self) -> Padded:
-        """The inputs of a model; short sentences are padded on the right."""
+        """The inputs of a model, with short sentences padded on the right."""
         import torch
 
         lengths = torch.from_numpy(self.lengths)
@@ -133,7 +133,10 @@ class Tokens:
         return padded
 
     def site(self, name: str) -> Tensor:
-        """A padded mask (sentences, tokens) of where an edit is made, for ``edited``."""
+        """A padded mask (sentences, tokens) for ``edited``: True at the tokens to edit.
+
+        ``name`` is "informative", "distractor", "summary" (the first token) or "all words".
+        """
         masks = {"informative": self.informative, "distractor": self.distractor}
         masks |= {"summary": self.positions == 0, "all words": ~self.special}
         return self.padded().of(masks[name])
@@ -141,13 +144,13 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class Padded:
-    """The same tokens as a rectangle, filled up on the right."""
+    """The tokens as a rectangular batch, padded on the right."""
 
     inputs: dict[str, Tensor]  # of a model
     mask: Tensor  # (sentences, n_tokens): False at padding
 
     def of(self, ragged: FloatArray, fill: int = 0) -> Tensor:
-        """One row per token turned into (sentences, n_tokens, ...)."""
+        """A padded tensor (sentences, n_tokens, ...) from an array with one row per token."""
         import torch
 
         rows = torch.from_numpy(np.ascontiguousarray(ragged))
@@ -156,11 +159,11 @@ class Padded:
         return full
 
     def ragged(self, padded: Tensor) -> Tensor:
-        """A padded tensor turned back into one row per token."""
+        """One row per token, from a padded tensor (sentences, n_tokens, ...)."""
         return padded[self.mask.to(padded.device)]
 
     def layers(self, padded: Sequence[Tensor]) -> Tensor:
-        """The rows of all layers, (n_tokens, layers, ...)."""
+        """One row per token, (tokens, layers, ...), from one padded tensor per layer."""
         import torch
 
         return torch.stack([self.ragged(layer) for layer in padded], dim=1)
@@ -168,7 +171,7 @@ class Padded:
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """What a model made of the tokens.
+    """Hidden states, attention and logits of a model, with the tokens they belong to.
 
     >>> states = extract(model, tokenizer, dataset["test"], positions=("tokens",)).words_only()
     >>> LocateAndRead().fit(states.at(3), states.tokens)
@@ -177,14 +180,18 @@ class States:
     tokens: Tokens
     layers: Known = None  # (n_tokens, n_layers + 1, d_model)
     pooled: Mapping[str, FloatArray] = field(default_factory=dict)  # (sentences, n_layers + 1, ...)
-    attention: Known = None  # (n_tokens, n_layers, n_heads): of the summary to each
-    logits: Known = None  # (sentences,): of label 1 against label 0
+    attention: Known = None  # (n_tokens, n_layers, n_heads): of the summary token to each token
+    logits: Known = None  # (sentences,): of label 1 minus label 0
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def at(self, layer: int, position: str = "tokens") -> FloatArray:
-        """The states of one layer (0 is the embeddings): of all tokens, or pooled at a position."""
+        """The states of one layer (0 is the embeddings), shape (tokens or sentences, d_model).
+
+        ``position`` is "tokens" (one row per token), or "summary", "informative" or "mean" (one row
+        per sentence).
+        """
         states = self.layers if position == "tokens" else self.pooled.get(position)
         if states is None:
             raise ValueError(f"the states hold no {position!r}; extract with this position")
@@ -193,21 +200,21 @@ class States:
     def words_only(self) -> Self:
         """All sentences without their special tokens."""
         arrays = {name: getattr(self, name) for name in ("layers", "attention")}
-        kept = {name: x[~self.tokens.special] for name, x in arrays.items() if x is not None}
-        return replace(self, tokens=self.tokens.words_only(), **kept)
+        words = {name: x[~self.tokens.special] for name, x in arrays.items() if x is not None}
+        return replace(self, tokens=self.tokens.words_only(), **words)
 
 
 def tokenise(tokenizer: Any, rows: Any) -> Tokens:
     """The tokens of a dataset's split, or of a mapping with the columns "text" and "span".
 
-    The columns label, pattern, words and roles are used where they are there.
+    The columns label, pattern, words and roles are optional.
 
     >>> rows = {"text": ["my dog is nice"], "span": [(10, 14)], "label": [1]}
     >>> tokenise(tokenizer, rows).informative
     """
     rows = columns_of(rows)
     parts: dict[str, list[Any]] = {name: [] for name in (*OF_TOKENS, "lengths")}
-    # A thousand at a time: the tokenizer's own notes on each text take far more than its tokens.
+    # A thousand at a time: the tokenizer's encodings take far more memory than the token ids.
     for first in range(0, len(rows["text"]), 1000):
         texts, spans = (rows[name][first : first + 1000] for name in ("text", "span"))
         options = {"return_special_tokens_mask": True, "return_attention_mask": False}
@@ -216,7 +223,7 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
             if key in aligned.encoding:
                 parts[name].append(np.fromiter(chain.from_iterable(aligned.encoding[key]), int))
         lengths = np.array([len(ids) for ids in aligned.encoding["input_ids"]])
-        starts = np.repeat(np.cumsum(lengths) - lengths, [len(own) for own in aligned.positions])
+        starts = np.repeat(np.cumsum(lengths) - lengths, [len(p) for p in aligned.positions])
         informative = np.zeros(lengths.sum(), dtype=bool)
         informative[starts + np.fromiter(chain.from_iterable(aligned.positions), int)] = True
         parts["informative"].append(informative)
@@ -224,15 +231,15 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
         if "roles" in rows:
             words, roles = (rows[name][first : first + 1000] for name in ("words", "roles"))
             parts["distractor"].append(_in_distractors(aligned.characters, lengths, words, roles))
-    # Any token will do for padding, as no other sees it; a model may have its reasons to expect
-    # the usual.
-    usual = (tokenizer.pad_token_id, tokenizer.eos_token_id)
+    # Any token works as padding, since no other token attends to it; a model may still expect its
+    # own padding token.
+    candidates = (tokenizer.pad_token_id, tokenizer.eos_token_id)
     return Tokens(
         offsets=np.append(0, np.cumsum(np.concatenate(parts.pop("lengths")))),
         **{name: np.concatenate(x) for name, x in parts.items() if x},
         **{key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows},
         words=informative_words(rows),
-        pad_id=next((int(token) for token in usual if token is not None), 0),
+        pad_id=next((int(token) for token in candidates if token is not None), 0),
     )
 
 
@@ -242,13 +249,13 @@ def _in_distractors(
     words: Sequence[Sequence[str]],
     roles: Sequence[Sequence[str]],
 ) -> BoolArray:
-    """Which tokens, given by their characters, belong to a word whose role is distractor."""
+    """The mask of the tokens (given by their characters) that belong to a distractor."""
     # One long text of all sentences, each word followed by a space.
     sizes = np.fromiter((len(word) + 1 for sentence in words for word in sentence), int)
     starts = np.cumsum(sizes) - sizes
     n_words = [len(sentence) for sentence in words]
     first_words = np.cumsum([0, *n_words[:-1]])
-    # Some tokenizers count the space before a word as its part.
+    # Some tokenizers count the space before a word as part of the word.
     inner = np.maximum(characters[:, 0], characters[:, 1] - 1)
     place = np.repeat(starts[first_words], lengths) + inner
     word = np.searchsorted(starts, place, side="right") - 1

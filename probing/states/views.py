@@ -1,4 +1,4 @@
-"""Sentences token by token, for people: what Figure 1 and the report's token view show."""
+"""Sentences token by token, as Figure 1 and the report's token view show them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,21 +12,21 @@ from probing.states.tokens import States
 
 @dataclass(frozen=True, eq=False)
 class SentenceView:
-    """One sentence, its words and roles and the attention of the summary, by token."""
+    """The words and roles of one sentence and the attention of its summary token, by token."""
 
-    words: list[str]  # of each token; "" at special tokens
+    words: list[str]  # one per token; "" at special tokens
     roles: list[str]  # informative, distractor, neutral or special
     attention: FloatArray  # (n_tokens, n_layers, n_heads)
 
     def words_only(self) -> "SentenceView":
         """The view without special tokens."""
-        kept = np.array(self.roles) != "special"
-        words, roles = (np.array(x)[kept].tolist() for x in (self.words, self.roles))
-        return SentenceView(words, roles, self.attention[kept])
+        is_word = np.array(self.roles) != "special"
+        words, roles = (np.array(x)[is_word].tolist() for x in (self.words, self.roles))
+        return SentenceView(words, roles, self.attention[is_word])
 
 
 def sentence_views(states: States, rows: Any) -> list[SentenceView]:
-    """A view of each sentence. Required: attention, and a tokenizer with one token per word.
+    """One view per sentence. Required: states with attention, and one token per word.
 
     >>> rows = dataset["test"].select(range(5))
     >>> sentence_views(summary_attention(model, tokenizer, rows), rows)[0].words_only()
@@ -35,12 +35,12 @@ def sentence_views(states: States, rows: Any) -> list[SentenceView]:
     if states.attention is None:
         raise ValueError("a view needs states with attention; extract them with attention=True")
     for i, (words, roles) in enumerate(zip(rows["words"], rows["roles"], strict=True)):
-        here = tokens.sentence(i)
-        special = tokens.special[here]
+        span = tokens.sentence(i)
+        special = tokens.special[span]
         if (~special).sum() != len(words):
-            raise ValueError(f"a view needs one token per word, which {rows['text'][i]!r} has not")
+            raise ValueError(f"a view needs one token per word, unlike in {rows['text'][i]!r}")
         by_token = np.full((2, len(special)), [[""], ["special"]], dtype=object)
         by_token[:, ~special] = words, roles
         words, roles = by_token.tolist()
-        views.append(SentenceView(words, roles, np.asarray(states.attention[here])))
+        views.append(SentenceView(words, roles, np.asarray(states.attention[span])))
     return views

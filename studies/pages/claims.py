@@ -1,6 +1,6 @@
 """The claims of all studies: what the paper says, what is required, what our results show.
 
-Every number is read from the files under results/, none is typed in.
+Every number is read from the files under results/.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,24 @@ CLAIMS = "claims.json"  # in the folder of all results
 
 
 def read_claims(results: Path, studies: Sequence[Study] = STUDIES) -> list[Claim]:
-    """The claims of those studies whose results are there, whole."""
-    there = [study for study in studies if is_whole(results / study.folder)]
-    return [claim for study in there for claim in study.judged(results)]
+    """The claims of the studies that have complete results."""
+    finished = [study for study in studies if is_whole(results / study.folder)]
+    return [claim for study in finished for claim in study.judged(results)]
 
 
 def keep_claims(results: Path, claims: Sequence[Claim]) -> None:
+    """Write the claims to the folder of all results."""
     write_json(results / CLAIMS, [asdict(claim) for claim in claims])
 
 
 def kept_claims(results: Path) -> list[Claim]:
-    """The claims as ``reproduce`` judged them last: what pages show; none if it did not."""
+    """The claims as ``reproduce`` last judged them, which pages show; empty if it never did."""
     path = results / CLAIMS
     return [Claim(**claim) for claim in read_json(path)] if path.is_file() else []
 
 
 def as_text(claims: Sequence[Claim]) -> str:
+    """One line per claim, and a summary."""
     lines = [
         f"{'pass' if claim.passed else 'MISS'}  {claim.claim}: {measured(claim)}; "
         f"required: {claim.required}{'; paper: ' + claim.paper if claim.paper else ''}"
@@ -42,10 +44,12 @@ def as_text(claims: Sequence[Claim]) -> str:
 
 
 def summary(claims: Sequence[Claim]) -> str:
+    """A line that says how many claims pass."""
     return f"{sum(claim.passed for claim in claims)} of {len(claims)} claims pass"
 
 
 def as_table(claims: Sequence[Claim]) -> pd.DataFrame:
+    """One row per claim, with its verdict as index."""
     rows = [
         {
             "verdict": "✔ pass" if claim.passed else "✘ miss",
@@ -60,4 +64,5 @@ def as_table(claims: Sequence[Claim]) -> pd.DataFrame:
 
 
 def measured(claim: Claim) -> str:
+    """The measured value with its interval."""
     return f"{claim.measured} {claim.interval}".strip()

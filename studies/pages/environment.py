@@ -1,4 +1,4 @@
-"""Where results come from: versions and machine, and the settings and seeds of every stage."""
+"""The environment of results: versions, machine, and the settings and seeds of every stage."""
 
 import os
 import platform
@@ -32,6 +32,7 @@ def environment(results: Path) -> dict[str, Any]:
 
 
 def machine() -> dict[str, str]:
+    """Python, system, processor and memory of this machine."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     info = Path("/proc/cpuinfo")
     names = re.findall(r"model name\s*: (.*)", info.read_text()) if info.is_file() else []
@@ -45,7 +46,7 @@ def machine() -> dict[str, str]:
 
 
 def stage_folders(results: Path) -> list[Path]:
-    """Every result but the report itself, by name."""
+    """The folders of all results except the report, sorted by name."""
     folders = [*results.glob("*"), *results.glob("models/*"), *results.glob("slr/*")]
     return sorted(
         path
@@ -55,9 +56,10 @@ def stage_folders(results: Path) -> list[Path]:
 
 
 def stage_row(results: Path, folder: Path) -> tuple[str, ...]:
+    """The name, seeds, other settings and code version of one result."""
     settings: dict[str, Any] = read_json(folder / SETTINGS)
-    # Of a model in a folder its name is enough here; its sha256 is in the file.
-    others = [
+    # The name of a model's folder is enough here; the settings file has its sha256.
+    texts = [
         f"{name} {str(value).split(', sha256')[0]}"
         for name, value in settings.items()
         if name not in ("made_by", "seed", "study", "code_sha256")
@@ -65,12 +67,12 @@ def stage_row(results: Path, folder: Path) -> tuple[str, ...]:
         and value is not False
     ]
     stage, code = folder.relative_to(results).as_posix(), settings.get("code_sha256", "-")
-    return stage, seeds_of(settings), ", ".join(others) or "defaults", str(code)[:8]
+    return stage, seeds_of(settings), ", ".join(texts) or "defaults", str(code)[:8]
 
 
 def seeds_of(settings: dict[str, Any]) -> str:
-    """Its own, or those of the models it is made of."""
+    """The seed of a result, or those of the models that it is made from."""
     if "seed" in settings:
         return str(settings["seed"])
-    seeds = sorted({given["seed"] for given in settings.get("inputs", []) if "seed" in given})
+    seeds = sorted({model["seed"] for model in settings.get("inputs", []) if "seed" in model})
     return ", ".join(map(str, seeds)) + " (of the models)" if seeds else "none"

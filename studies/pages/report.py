@@ -1,8 +1,8 @@
-"""Make the report: one page with every result, that opens from disk and needs no network.
+"""Make the report: one page with every result, which opens from disk and needs no network.
 
-Shows what is in the results folder: claims, what every study says and draws, an interactive token
-view and phase portrait, environment and seeds. Of a stage that is not there it says which command
-makes it.
+The page shows what is in the results folder: claims, texts and figures of every study, an
+interactive token view and phase portrait, environment and seeds. For a missing result it shows the
+command that makes it.
 """
 
 import base64
@@ -27,7 +27,7 @@ from studies.study import Result, Said, Study, Tables, study
 PARTS = Path(__file__).parent / "html"
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels per pixel
 TRAIN = "python scripts/train_transformer.py"
-MODELS = {  # folder: what the reader chooses, and the command that makes it
+MODELS = {  # folder: the entry in the page's menu, and the command that trains the model
     "tiny-0": ("tiny-0: 1 layer, 1 head", f"{TRAIN} --snapshots --output results/models/tiny-0"),
     "small-0": (
         "small-0: 2 layers, 4 heads",
@@ -45,7 +45,7 @@ class Options(StudyOptions):
 
 
 def inputs(options: Options) -> dict[str, str]:
-    """The content of every file that the page is made of, its own parts included."""
+    """SHA-256 of every file that the page is made from, its templates included."""
     shown = [options.results / study.folder for study in STUDIES]
     shown += [options.results / "models" / name for name in MODELS]
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
@@ -71,7 +71,7 @@ def run(options: Options) -> Result:
 
 
 def render(results: Path) -> str:
-    """The whole page. A study that is not in ``results`` is a line with the command for it."""
+    """The whole page; a study without results is one line with the command that makes it."""
     claims = kept_claims(results)
     practice = [study for study in PRACTICE if study is not figure1.STUDY]
     page = templates().get_template("page.html")
@@ -87,7 +87,7 @@ def render(results: Path) -> str:
 
 
 def templates() -> Environment:
-    """The page's parts. They escape every value, and a value that is not there is an error."""
+    """The page's templates, which escape every value; a missing value is an error."""
     environment = Environment(
         loader=FileSystemLoader(PARTS),
         autoescape=True,
@@ -95,7 +95,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # NaN is not JSON: a view that holds one is an error here, not a page that does not start.
+    # NaN is not JSON: it is an error here, where otherwise the page would not start.
     environment.policies["json.dumps_kwargs"] = {
         "ensure_ascii": False, "allow_nan": False, "separators": (",", ":"),
     }  # fmt: skip
@@ -117,7 +117,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A study with its pictures and what it says: None if its result is not there."""
+    """A study with its pictures and its text; ``said`` is None if the result is missing."""
 
     study: Study
     pictures: tuple[Picture, ...] = ()
@@ -125,6 +125,7 @@ class Section:
 
 
 def section_of(results: Path, study: Study) -> Section:
+    """The section of a study, empty if its result is missing."""
     folder = results / study.folder
     if not is_whole(folder):
         return Section(study)
@@ -133,7 +134,7 @@ def section_of(results: Path, study: Study) -> Section:
 
 
 def picture(path: Path, caption: str) -> Picture:
-    """A picture that is not wider than MAX_WIDTH."""
+    """The picture of a PNG file, scaled down to at most MAX_WIDTH."""
     from PIL import Image
 
     content = path.read_bytes()
@@ -151,7 +152,7 @@ def picture(path: Path, caption: str) -> Picture:
 
 
 def token_values(results: Path) -> dict[str, Any]:
-    """The token views of the models that are there, and the commands that make these models."""
+    """The token views of the trained models, and the commands that train these models."""
     folders = {name: results / "models" / name for name in MODELS}
     present = [name for name in MODELS if (folders[name] / "model.safetensors").is_file()]
     if not present:

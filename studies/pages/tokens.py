@@ -1,6 +1,6 @@
-"""What the report's token view shows: attention, projections and masking, token by token.
+"""The values of the report's token view: attention, projections and masking, token by token.
 
-One value per model, made of plain numbers: it becomes the JSON that html/tokens.js reads.
+There is one value per model, made of plain numbers: the JSON that html/tokens.js reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHOWN = {"train": 5, "test": 5, "ood_tokens": 5, "ood_structure": 5, "ood_struct
 
 
 def token_view(folder: Path, name: str, *, spec: str = "sentiment") -> dict[str, Any]:
-    """The view of one trained classifier: its heads and layers, and 24 sentences of all splits."""
+    """The view of a trained classifier: its name, layers and heads, and 24 sentences."""
     dataset = build_dataset(spec)
     with one_torch_thread():
         model, tokenizer = load_model(str(folder), classifier=True)
@@ -47,7 +47,10 @@ def token_view(folder: Path, name: str, *, spec: str = "sentiment") -> dict[str,
 
 
 def spread_rows(split: Any, count: int) -> list[int]:
-    """Evenly over the split, labels in turn: a split lists its sentences in the grammar's order."""
+    """Row numbers spread evenly over the split, with alternating labels.
+
+    A split lists its sentences in the grammar's order, so its first rows are all alike.
+    """
     labels = np.array(split["label"][:])
     by_label = [np.flatnonzero(labels == label) for label in (0, 1)]
     places = (np.arange(count) + 0.5) / count
@@ -57,20 +60,20 @@ def spread_rows(split: Any, count: int) -> list[int]:
 
 
 def reading_axes(states: States) -> list[dict[str, Any]]:
-    """For each layer, of the states that it reads: k_hat and v_hat with their zeros and units.
+    """The axes (direction, zero, unit) along k_hat and v_hat of the states that each layer reads.
 
-    Along k_hat 0 is the mean uninformative token and 1 the mean informative one; along v_hat -1
-    and 1 are the means of the two labels' informative words.
+    Along k_hat, 0 is the mean of uninformative tokens and 1 that of informative words; along v_hat,
+    -1 and 1 are the means of the informative words of the two labels.
     """
     axes = []
     informative = states.tokens.words_only().informative
     for layer in range(states.attention.shape[1]):
-        at = state_directions(states, layer)
-        others = word_states(states, layer)[~informative]
-        zero = float((others @ at.k_hat).mean())
-        one = float((informative_states(states, layer) @ at.k_hat).mean())
-        v = (at.v_hat, at.v_middle, at.v_distance / 2)
-        axes.append({"k": (at.k_hat, zero, one - zero), "v": v})
+        directions = state_directions(states, layer)
+        k_hat = directions.k_hat
+        zero = float((word_states(states, layer)[~informative] @ k_hat).mean())
+        unit = float((informative_states(states, layer) @ k_hat).mean()) - zero
+        v = (directions.v_hat, directions.v_middle, directions.v_distance / 2)
+        axes.append({"k": (k_hat, zero, unit), "v": v})
     return axes
 
 
@@ -83,8 +86,8 @@ def look_at(
     rows = list(split)
     masked = occlusion_changes(model, tokenizer, rows)
     for i, (row, view) in enumerate(zip(rows, sentence_views(states, split), strict=True)):
-        here = tokens.sentence(i)
-        ids = tokens.ids[here].tolist()
+        span = tokens.sentence(i)
+        ids = tokens.ids[span].tolist()
         names = tokenizer.convert_ids_to_tokens(ids)
         effects = map(rounded, masked[i])
         yield {
@@ -100,17 +103,19 @@ def look_at(
             ],
             # one list per head, layer by layer
             "attention": [list(map(rounded, x)) for x in view.attention.reshape(len(ids), -1).T],
-            "k": [projections(states, here, layer, at["k"]) for layer, at in enumerate(axes)],
-            "v": [projections(states, here, layer, at["v"]) for layer, at in enumerate(axes)],
+            "k": [projections(states, span, layer, axis["k"]) for layer, axis in enumerate(axes)],
+            "v": [projections(states, span, layer, axis["v"]) for layer, axis in enumerate(axes)],
             "masking": [next(effects) if word else None for word in view.words],
         }
 
 
-def projections(states: States, here: slice, layer: int, axis: Any) -> list[float]:
+def projections(states: States, span: slice, layer: int, axis: Any) -> list[float]:
+    """Coordinates of one sentence's tokens along an axis (direction, zero, unit)."""
     direction, zero, unit = axis
-    along = states.at(layer)[here].astype(float) @ direction
+    along = states.at(layer)[span].astype(float) @ direction
     return [rounded(x) for x in (along - zero) / unit]
 
 
 def rounded(x: Any) -> float:
+    """The number with four decimals, and 0.0 instead of -0.0."""
     return round(float(x), 4) + 0.0

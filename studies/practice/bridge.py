@@ -1,9 +1,9 @@
 """The bridge: k* and v* inside the Transformer, next to the idealised model, with causal tests.
 
-Directions in the weights of every head beside those of linear probes; the paper's predictor on real
-states; theory beside practice at the start and end of training and in between; and what happens
-when directions are erased, reflected or steered. Makes the models that are not there yet, in the
-folder `models` beside its own.
+The study compares directions in the weights of every head with those of linear probes; applies the
+paper's predictor to real states; compares theory and practice during training; and measures what
+happens when directions are erased, reflected or steered. Missing models are trained first, in the
+folder `models` next to the output.
 """
 
 import functools
@@ -22,8 +22,8 @@ from studies.study import Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
-SPLITS = ("test", "ood_structure")  # new adjectives are unknown to models from scratch
-QUANTITIES = {  # column: what it is called in tables and figures
+SPLITS = ("test", "ood_structure")  # other splits have adjectives unknown to models from scratch
+QUANTITIES = {  # column: its name in tables and figures
     "kappa": "alignment of k, |kappa|",
     "nu": "alignment of v, |nu|",
     "rho": "|rho| = |k . v|",
@@ -31,7 +31,7 @@ QUANTITIES = {  # column: what it is called in tables and figures
     "attention_mass": "attention on the informative token",
     "relative_error": "error, from 1 (knows nothing) to 0 (best possible)",
 }
-LEARNED = 0.9  # of an alignment, in theory and practice: the order of learning goes by it
+LEARNED = 0.9  # alignment above which k or v counts as learned, in theory and practice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,9 @@ class Options(StudyOptions):
     output: Path = Path("results/bridge")
     """Folder for tables and figures."""
     seeds: int = 5
-    """Training seeds of the 1-layer model, 0, 1, ...; the 2-layer model has two at most."""
+    """Number of training seeds of the 1-layer model; the 2-layer model has at most two."""
     sentences: int = 480
-    """How many of the training split the directions come from, and of the others at most."""
+    """Largest number of sentences per split; directions come from those of the training split."""
     no_minilm: bool = False
     """Leave out MiniLM."""
 
@@ -51,6 +51,7 @@ class Options(StudyOptions):
 
 
 def transformers(options: Options) -> list[transformer.Options]:
+    """The options of all Transformers from scratch, tiny ones first."""
     folder = options.output.parent / "models"
     small = [
         transformer.Options(preset="small", seed=seed, output=folder / f"small-{seed}")
@@ -83,8 +84,8 @@ def run(options: Options) -> Result:
 
 
 def practice(options: Options) -> dict[str, pd.DataFrame]:
-    """Everything measured on Transformers: directions, idealised, learning and causal."""
-    # Small ones side by side, each on one core; then MiniLM, whose matrices keep all of them busy.
+    """The tables measured on Transformers: directions, idealised, learning and causal."""
+    # Small models run in parallel, each on one core; then MiniLM uses all cores.
     look = functools.partial(look_into, options.sentences)
     parts = in_parallel(look, transformers(options), "looking into models")
     parts += [] if options.no_minilm else [look(None)]
@@ -96,21 +97,22 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
 
 
 def look_into(sentences: int, ours: transformer.Options | None) -> dict[str, pd.DataFrame]:
-    """The tables of one of our Transformers, from its folder, or of MiniLM."""
+    """The tables of one of our Transformers, or of MiniLM if ``ours`` is None."""
     from probing.models.pretrained import load_model
     from probing.models.training import one_torch_thread
 
-    of = {"model": ours.preset if ours else "minilm", "seed": ours.seed if ours else 0}
+    columns = {"model": ours.preset if ours else "minilm", "seed": ours.seed if ours else 0}
     with one_torch_thread() if ours else nullcontext():
         name = str(ours.output) if ours else "minilm"
         model, tokenizer = load_model(name, classifier=ours is not None)
         tables = tables_of(model, tokenizer, sentences, ours)
-    return {key: table.assign(**of) for key, table in tables.items()}
+    return {key: table.assign(**columns) for key, table in tables.items()}
 
 
 def tables_of(
     model: Any, tokenizer: Any, sentences: int, ours: transformer.Options | None
 ) -> dict[str, pd.DataFrame]:
+    """The tables directions and causal and, for tiny models, idealised and learning."""
     from data_gen import build_dataset
     from probing.circuits.causal import Trial, causal_table
     from probing.circuits.directions import directions_table, mean_readout
@@ -121,35 +123,36 @@ def tables_of(
     from probing.states.extraction import read
     from probing.states.tokens import tokenise
 
-    # MiniLM has a thousand times the weights: a quarter of the sentences, some of its layers, and
-    # the test split, which is enough to see where an edit comes too late.
-    few = ours is None
+    # MiniLM has a thousand times the weights, so it gets a quarter of the sentences, some of its
+    # layers, and the test split only: enough to see after which layer an edit is too late.
+    is_minilm = ours is None
     dataset = build_dataset()
-    n = sentences // 4 if few else sentences
+    n = sentences // 4 if is_minilm else sentences
     batches = {
         name: tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
         for name in ("train", *SPLITS)
     }
     train, untrained = batches["train"], untrained_like(model, ours.seed if ours else 0)
-    readout = mean_readout(model, train) if few else None
-    control = mean_readout(untrained, train) if few else None
+    readout = mean_readout(model, train) if is_minilm else None
+    control = mean_readout(untrained, train) if is_minilm else None
     directions = [
         directions_table(model, train, readout=readout).assign(trained=True),
         directions_table(untrained, train, readout=control).assign(trained=False),
     ]
     tables = {"directions": pd.concat(directions)}
-    some: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False, "n_random": 2, "doses": [1.0]}
-    less = some if few else {}
+    reduced: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False}
+    reduced |= {"n_random": 2, "doses": [1.0]}
+    extent = reduced if is_minilm else {}
     tables["causal"] = pd.concat(
-        causal_table(Trial(model, train, batches[split], readout), **less).assign(split=split)
-        for split in (SPLITS[:1] if few else SPLITS)
+        causal_table(Trial(model, train, batches[split], readout), **extent).assign(split=split)
+        for split in (SPLITS[:1] if is_minilm else SPLITS)
     )
     if ours and ours.preset == "tiny":
         runs = {name: read(model, batch) for name, batch in batches.items()}
         tests = {name: runs[name] for name in SPLITS}
         tables["idealised"] = idealised_table(runs["train"], tests)
         curve = learning_curve(model, ours.output / "snapshots", train, batches["test"])
-        tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # of guessing
+        tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # guessing: 0.5
     return tables
 
 
@@ -157,10 +160,10 @@ def tables_of(
 
 
 def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataFrame:
-    """One of the paper's experiments, one row per run and step, with the Transformer's columns.
+    """A training of the idealised model, one row per run and step, with the Transformer's columns.
 
-    relative_error is the excess risk above that of Bayes, over the same of the zero predictor;
-    aligned says whether the run ends at a global minimum.
+    ``name`` is one of the paper's experiments. relative_error is the excess risk above Bayes,
+    relative to that of the zero predictor; aligned says whether the run ends at a global minimum.
     """
     from slr.attentions.best import expected_attention_mass
     from slr.dynamics.experiment import EXPERIMENTS, run_experiment
@@ -172,10 +175,10 @@ def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataF
     bayes = bayes_excess_risk(task, 100_000, np.random.default_rng(0)).value
     zero = zero_excess_risk(task)
     table = trajectory.to_frame()
-    # Early steps closer together, as in the Transformer's snapshots.
+    # Early steps are closer together, as in the Transformer's snapshots.
     last = len(trajectory.step) - 1
-    kept = {round(last * (i / (n_logged - 1)) ** 1.5) for i in range(n_logged)}
-    table = table[table["step"].isin(trajectory.step[sorted(kept)])].reset_index(drop=True)
+    places = {round(last * (i / (n_logged - 1)) ** 1.5) for i in range(n_logged)}
+    table = table[table["step"].isin(trajectory.step[sorted(places)])].reset_index(drop=True)
     table["attention_mass"] = expected_attention_mass(
         task, table["kappa"].to_numpy(), table["lam"].to_numpy()
     )
@@ -184,7 +187,7 @@ def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataF
 
 
 def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Each quantity at the first and the last step: median and 95% range over ``by``."""
+    """Median and 95% range over ``by`` of each quantity at the first and the last step."""
     rows = []
     ends = {"start": curves["step"].min(), "end": curves["step"].max()}
     for when, step in ends.items():
@@ -198,7 +201,7 @@ def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def order_of_learning(curves: pd.DataFrame, by: str) -> pd.DataFrame:
-    """For each seed or run: the share of the training after which v, and k, stay aligned."""
+    """Shares of the training after which k and v stay aligned, one row per seed or run."""
     from probing.circuits.learning import first_above
 
     rows = []
@@ -213,28 +216,30 @@ def order_of_learning(curves: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def strongest_heads(directions: pd.DataFrame) -> Any:
-    """Absolute cosines (a direction has no sign) of each model's head with most attention on the
-    informative word, grouped over training seeds.
+    """Absolute cosines of each model's head with most attention on the informative word, grouped
+    over training seeds; absolute, since a direction has no sign.
     """
     heads = directions.sort_values("attention_mass").groupby(["model", "trained", "seed"]).last()
     return heads.abs().groupby(["model", "trained"])
 
 
 def first_layer_effects(causal: pd.DataFrame) -> Any:
-    """Edits of the embeddings' output in the 1-layer model, test split, at one dose of steering."""
+    """Edits of the embeddings of the 1-layer model on the test split, grouped over seeds."""
     rows = causal.query("model == 'tiny' and split == 'test' and layer == 0")
     rows = rows[rows["dose"].isna() | (rows["dose"] == 1.0)]
     return rows.groupby(["test", "edit", "site"], sort=False)
 
 
 def beside(table: pd.DataFrame) -> pd.DataFrame:
-    named = table.assign(quantity=table["quantity"].map(QUANTITIES))
-    wide = pivoted(named, intervals(table, "median"), "quantity", ["model", "when"])
+    """One row per quantity, one column per model and end of the training."""
+    labelled = table.assign(quantity=table["quantity"].map(QUANTITIES))
+    wide = pivoted(labelled, intervals(table, "median"), "quantity", ["model", "when"])
     wide.columns = [f"{model}, {when}" for model, when in wide.columns]
     return wide
 
 
 def over_seeds(values: pd.Series) -> str:
+    """The range of values over seeds, as text."""
     return f"[{values.min():.3f}, {values.max():.3f}] over {len(values)} seeds"
 
 
@@ -273,7 +278,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     yield at_most("... along a random direction", nothing, 0.05)
     for model, row in tables["order"].groupby("model")[["v", "k"]].median().iterrows():
         yield Claim(
-            claim=f"{model}: share of training after which v, and k, stay aligned",
+            claim=f"{model}: shares of training after which v and k stay aligned",
             required="v before k",
             measured=f"v {row['v']:.3f}, k {row['k']:.3f}",
             passed=bool(row["v"] < row["k"]),
@@ -295,18 +300,19 @@ def says(tables: Tables) -> Said:
     ideal = tables["idealised"].query("split == 'test'").groupby(["gate", "source"])
     predictor = ideal[["accuracy", "attention_mass"]].mean().map("{:.3f}".format)
     return [
-        "Absolute cosines between directions in the weights (of the head with most attention on "
-        "the informative word) and those of linear probes on the states it reads: mean (range) "
-        "over training seeds.",
+        "Absolute cosines between the directions in the weights of the head with most attention on "
+        "the informative word and those of linear probes on the states that this head reads: mean "
+        "(range) over training seeds.",
         cosines,
-        "Edits of the embeddings' output in the 1-layer model, test split (steering by one "
-        "distance between the labels): mean (range) over training seeds.",
+        "Effects of edits of the embeddings in the 1-layer model, on the test split (steering is "
+        "by one distance between the labels): mean (range) over training seeds.",
         effects,
-        "The paper's predictor on the states that the 1-layer model reads, with other gates, and k "
-        "and v fitted to labels or taken from the probes: mean over training seeds, test split.",
+        "The paper's predictor, with several gates, on the states that the 1-layer model reads; k "
+        "and v are fitted to the labels or taken from the probes. Mean over training seeds, test "
+        "split.",
         predictor.rename(columns=columns),
         "Theory beside practice, at the start and at the end of training: median and the range "
-        "that holds 95% of the runs (of five seeds: nearly all).",
+        "that holds 95% of the runs (nearly all of five seeds).",
         beside(tables["theory_practice"]),
     ]
 
@@ -318,9 +324,8 @@ STUDY = study(
     learning="Learning, practice beside theory. Alignment, attention on the informative "
     "token, relative error and distance to the invariant manifold during training: a one-layer "
     "Transformer (left) and projected gradient descent on single-location regression (right).",
-    causal="Causal tests. Erase, steer or reflect, and see what the one-layer Transformer "
-    "then says on the test split: (a) what tells the labels apart is erased, (b) what marks "
-    "the informative token; (c) the informative token is steered or reflected, along v_hat and "
-    "along random directions; (d) after which layer an edit is too late, also in deeper "
-    "models.",
+    causal="Causal tests on the one-layer Transformer, test split. (a) The direction that tells "
+    "the labels apart is erased; (b) the direction that marks the informative token is erased; "
+    "(c) the informative token is steered or reflected along v_hat and along random directions; "
+    "(d) predictions changed by reflection after each layer, also in deeper models.",
 )

@@ -24,9 +24,9 @@ EDITS = {  # colour of each edit
 
 
 def plot_learning(practice: pd.DataFrame, theory: pd.DataFrame) -> Figure:
-    """The same four quantities during training: a Transformer left, single-location PGD right.
+    """Four quantities during training: a Transformer on the left, single-location PGD on the right.
 
-    Runs that end swapped (k along v*, see docs/theory.md) are counted in the title, not drawn.
+    Only runs of PGD that align are drawn; the title counts them.
     """
     runs = theory["run"].nunique()
     aligned = theory[theory["aligned"]]
@@ -65,7 +65,7 @@ def plot_learning(practice: pd.DataFrame, theory: pd.DataFrame) -> Figure:
 
 
 def _band(ax: Axes, table: pd.DataFrame, column: str, colour: str, label: str | None) -> None:
-    """Median over repetitions and the band that holds 95% of them."""
+    """Draw the median over seeds or runs, and the band that holds 95% of them."""
     groups = table[column].abs().groupby(table["step"])
     steps = np.array(sorted(table["step"].unique()))
     low, middle, high = (groups.quantile(q).to_numpy() for q in (0.025, 0.5, 0.975))
@@ -74,9 +74,9 @@ def _band(ax: Axes, table: pd.DataFrame, column: str, colour: str, label: str | 
 
 
 def plot_causal(table: pd.DataFrame) -> Figure:
-    """Erasure by site, location erased, reflection and steering, of the 1-layer model, on test.
+    """Erasure, steering and reflection in the 1-layer model on the test split; (d) has all models.
 
-    ``table``: rows of causal_table for several seeds, with columns model, seed and split.
+    ``table`` has the rows of causal_table for several seeds, with columns model, seed and split.
     """
     part = table[(table["model"] == "tiny") & (table["split"] == "test")]
     with journal_style():
@@ -111,9 +111,9 @@ def plot_causal(table: pd.DataFrame) -> Figure:
 
 
 def _grouped(ax: Axes, table: pd.DataFrame, places: Mapping[str, Any]) -> None:
-    """Bars by edit at each place: mean over seeds, marks at the seeds' range.
+    """Draw one bar per place and edit: the mean over seeds, with their range.
 
-    ``places``: by name, the test, site, layer and column of the table.
+    ``places`` maps a name to the test, site, layer and column of the table.
     """
     width = 0.8 / len(EDITS)
     for place, (test, site, layer, column) in enumerate(places.values()):
@@ -121,7 +121,7 @@ def _grouped(ax: Axes, table: pd.DataFrame, places: Mapping[str, Any]) -> None:
         for i, (edit, colour) in enumerate(EDITS.items()):
             values = rows[rows["edit"] == edit][column]
             x = place + (i - (len(EDITS) - 1) / 2) * width
-            if not len(values):  # not zero: not tried
+            if not len(values):  # a missing bar would look like zero
                 ax.text(x, 0.02, "not tried", rotation=90, ha="center", fontsize=6, color=GREY)
             else:
                 label = edit if place == 0 else None
@@ -134,7 +134,7 @@ def _grouped(ax: Axes, table: pd.DataFrame, places: Mapping[str, Any]) -> None:
 
 
 def _line(ax: Axes, groups: Any, colour: str, label: str, *, alpha: float) -> None:
-    """The mean of each group, and the range over seeds."""
+    """Draw the mean of each group, and the range over seeds."""
     mean = groups.mean()
     ax.fill_between(mean.index, groups.min(), groups.max(), color=colour, alpha=alpha, lw=0)
     ax.plot(mean.index, mean, "o-", color=colour, ms=4, label=label)
@@ -159,7 +159,7 @@ def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _draw_heads(ax: Axes, table: pd.DataFrame) -> None:
-    """By layer of the 2-layer model: does an edit at the informative token still matter?"""
+    """Draw the share of predictions changed by reflection at the informative token, by layer."""
     ax.set_title("(d) after which layer is it too late?", loc="left")
     for model, colour, label in (
         ("tiny", BLUE, "1 layer, from scratch"),

@@ -1,9 +1,9 @@
-"""Controls for the probes of a model: does it know, or does the probe learn?
+"""Controls for the probes of a model: does the model know, or does the probe learn?
 
-For every layer the value probe (informative token), the paper's probe ([CLS]) and the location
-probe, each beside control tasks (Hewitt and Liang: selectivity), shuffled labels, random
-directions and an untrained model, with the length of the labels in an online code (Voita and
-Titov), in a random order and adjective by adjective.
+At every layer the value probe (informative token), the paper's probe ([CLS]) and the location probe
+are compared with control tasks (Hewitt and Liang: selectivity), shuffled labels, random directions
+and an untrained model. Description lengths are those of labels in an online code (Voita and Titov),
+in a random order and adjective by adjective.
 """
 
 import os
@@ -27,21 +27,21 @@ COLUMNS = {  # task: its column in the summary
     "shuffled labels": "shuffled",
     "random direction": "random",
 }
-TOKEN_SENTENCES = 150  # of which every token is kept, for the location
+TOKEN_SENTENCES = 150  # per split, with the states of all tokens, for the location probe
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("value", "summary", "location")
-    """Which probes."""
+    """The probes to fit."""
     layers: tuple[int, ...] = ()
-    """Only these layers (0 is the embeddings); all by default."""
+    """The layers to probe (0 is the embeddings); by default all."""
     max_rows: int = 2000
-    """At most this many training sentences to fit, drawn at random; a quarter of it to score."""
+    """Largest number of training sentences, drawn at random; a quarter as many score the probes."""
     draws: int = 3
-    """Draws of control labels and of shuffled ones."""
+    """Number of draws of control labels and of shuffled labels."""
     jobs: int = os.cpu_count() or 1
-    """Processes that share the fits; results do not depend on it."""
+    """Number of processes that share the fits; results do not depend on it."""
     output: Path = Path("results/controls")
     """Folder for the table."""
 
@@ -69,6 +69,7 @@ def run(options: Options) -> Result:
 def controlled(
     options: Options, name: str, model: Any, tokenizer: Any, dataset: Any
 ) -> pd.DataFrame:
+    """The table of controls of one model."""
     from probing.probes.controls import Effort, control_table
     from probing.probes.splits import read_splits
 
@@ -88,14 +89,14 @@ def claims(tables: Tables) -> Iterator[Claim]:
     rows = tables["controls"].query("model == 'trained' and probe == 'value'")
     label, control = (rows[rows["task"] == task] for task in ("label", "control task"))
     best = label.sort_values("selectivity").iloc[-1]
-    other = control.set_index("layer").loc[best["layer"]]
+    random = control.set_index("layer").loc[best["layer"]]
     yield Claim(
-        claim="value probe of the 1-layer Transformer: accuracy less that of control tasks "
-        f"({best['accuracy']:.3f} less {other['accuracy']:.3f})",
+        claim="value probe of the 1-layer Transformer: accuracy minus that on control tasks "
+        f"({best['accuracy']:.3f} minus {random['accuracy']:.3f})",
         required="more than twice the spread of the control tasks",
         measured=f"{best['selectivity']:.3f}",
-        interval=f"(spread {other['spread']:.3f})",
-        passed=bool(best["selectivity"] > 2 * other["spread"]),
+        interval=f"(spread {random['spread']:.3f})",
+        passed=bool(best["selectivity"] > 2 * random["spread"]),
     )
 
 
@@ -111,10 +112,10 @@ def says(tables: Tables) -> Said:
     shown["selectivity"] = labels["selectivity"].map(number)
     shown["compression"] = labels["compression"].map("{:.1f}".format)
     return [
-        f"Probes of {model_name(tables)}: accuracy on held-out training sentences, beside the same "
-        "probe's on the control task (the better of two for a location), on shuffled labels and "
-        "along random directions. Selectivity is the first less the second; compression is that "
-        "of the labels in an online code.",
+        f"Probes of {model_name(tables)}: accuracy on held-out training sentences for the true "
+        "labels, for the control task (for the location, the better of two), for shuffled labels "
+        "and along random directions. Selectivity is the accuracy for the true labels minus that "
+        "for the control task; compression is that of the labels in an online code.",
         shown,
     ]
 

@@ -1,7 +1,7 @@
-"""Write the synthetic sentiment dataset, or one of your own grammar, to disk.
+"""Write the synthetic sentiment dataset, or one from your own grammar, to disk.
 
-The folder holds the splits, a manifest, a dataset card for the Hugging Face tools, the spec it
-was made from and a word-level tokenizer of its training split.
+The folder holds the splits, a manifest, a dataset card for the Hugging Face tools, the spec of the
+dataset and a word-level tokenizer of its training split.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
     output: Path
-    """Folder to write; an existing one is refused without --overwrite."""
+    """Folder to write; an existing folder is refused without --overwrite."""
     spec: str = "sentiment"
     """sentiment, sentiment-as-released, restaurant, or the path of your own TOML spec."""
     extended: bool = False
@@ -29,7 +29,7 @@ class Options(StudyOptions):
     format: Literal["parquet", "jsonl", "arrow"] = "parquet"
     """parquet and jsonl: for load_dataset; arrow: for load_from_disk."""
     max_rows: int = 2_000_000
-    """Refuse a larger dataset than this: it is held in memory while it is written."""
+    """Largest number of sentences: the dataset is held in memory while it is written."""
 
 
 def run(options: Options) -> Result:
@@ -59,18 +59,18 @@ def run(options: Options) -> Result:
 
 
 def write_splits(dataset: "DatasetDict", folder: Path, format: str) -> dict[str, str] | None:
-    """Write the data; returns the file of each split, or None for save_to_disk's own layout."""
+    """Write the data and return the file of each split, or None for the layout of save_to_disk."""
     from datasets import disable_progress_bars
     from tqdm import tqdm
 
     from data_gen.manifest import json_lines
 
-    disable_progress_bars()  # theirs is one bar per file
+    disable_progress_bars()  # the library shows one bar per file
     if format == "arrow":
         dataset.save_to_disk(folder)
         return None
     (folder / "data").mkdir()
-    # Named as on the hub: load_dataset("parquet", data_dir=...) finds the splits by it.
+    # File names as on the hub, by which load_dataset("parquet", data_dir=...) finds the splits.
     files = {name: f"data/{name}-00000-of-00001.{format}" for name in dataset}
     for name, split in tqdm(dataset.items(), desc="writing", unit="split", disable=None):
         if format == "parquet":
@@ -86,7 +86,7 @@ def says(tables: Tables) -> Said:
         name: {
             "sentences": split["rows"],
             **split["balance"],
-            "different ones": split["distinct"],
+            "distinct": split["distinct"],
             "share of [UNK]": f"{split['unknown_share']:.2f}",
             "what it isolates": split["isolates"],
         }

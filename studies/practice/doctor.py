@@ -1,7 +1,7 @@
 """Examine a model and a dataset for faults that give numbers instead of errors.
 
-Prints one line per check: did it pass, what was measured, what does it protect from. Exit code 0
-if all pass, 1 if one fails, 2 if there is nothing to examine (no such model or data).
+Prints one line per check: whether it passed, what was measured, what the check protects from. The
+exit code is 0 if all pass, 1 if one fails, 2 if there is no such model or data.
 """
 
 import textwrap
@@ -40,6 +40,7 @@ def main(options: Options) -> None:
 
 
 def report(findings: "list[Finding]") -> str:
+    """The findings as a table, with long measurements on several lines."""
     lines = [f"{'check':<21}{'':<6}{'measured':<62}protects from"]
     for finding in findings:
         measured = textwrap.shorten(finding.measured, 200)

@@ -1,9 +1,9 @@
 """Make Figure 1: token-wise sparsity and internal linear representations.
 
-Takes small Transformers (from scratch, with corpus vectors, and with the swapped corpus as its
-control) and the probes of MiniLM from the folders `models` and `probes` beside its own, making
-those that are not there yet, and draws them beside the published bars of BERT. Writes the figure
-(PNG, PDF) and every number in it as tables.
+The study draws small Transformers (from scratch, with corpus vectors, and with the swapped corpus
+as control) and probes of MiniLM beside the published bars of BERT. Models and probes are read from
+the folders `models` and `probes` next to the output; missing ones are made first. The output is the
+figure (PNG, PDF) and every number in it as tables.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ class Options(StudyOptions):
     output: Path = Path("results/figure1")
     """Folder for the figure and its tables."""
     seeds: int = 5
-    """Training seeds of the Transformer from scratch, 0, 1, ... (the controls use seed 0)."""
+    """Number of training seeds of the Transformer from scratch (corpus vectors use seed 0)."""
     smoke: bool = False
-    """MiniLM on part of the data at two layers, without controls: to see that it works."""
+    """Probe MiniLM at two layers on few sentences, without controls, as a quick check."""
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -36,7 +36,7 @@ class Options(StudyOptions):
 
 
 def transformers(options: Options) -> dict[str, transformer.Options]:
-    """By series and seed: the models whose accuracy is drawn."""
+    """The options of the models whose accuracy is drawn, by name."""
     folder = options.output.parent / "models"
     models = transformer.tiny_models(folder, options.seeds)
     for name, swap in (("tiny-corpus", False), ("tiny-swap", True)):
@@ -45,10 +45,11 @@ def transformers(options: Options) -> dict[str, transformer.Options]:
 
 
 def probes_of(options: Options) -> probes.Options:
-    whole = probes.Options(output=options.output.parent / "probes")
+    """The options of the probes of MiniLM."""
+    full = probes.Options(output=options.output.parent / "probes")
     if not options.smoke:
-        return whole
-    return replace(whole, layers=(1, 2), max_rows=96, no_controls=True)
+        return full
+    return replace(full, layers=(1, 2), max_rows=96, no_controls=True)
 
 
 def needs(options: Options) -> list[Need]:
@@ -70,7 +71,7 @@ def run(options: Options) -> Result:
 
 
 def model_metrics(options: Options) -> pd.DataFrame:
-    """Every model on every split, by series (tiny, tiny-corpus, tiny-swap) and training seed."""
+    """The metrics of every model on every split, with the columns series and seed."""
     return pd.concat(
         [
             Tables(each.output)["metrics"].assign(
@@ -83,7 +84,7 @@ def model_metrics(options: Options) -> pd.DataFrame:
 
 
 def transformer_bars(models: pd.DataFrame) -> pd.DataFrame:
-    """A mean over training seeds with the mean ends of their intervals; the seeds' range apart."""
+    """Published bars, and ours: means over training seeds of accuracies and interval ends."""
     from studies.practice.figure1_figure import PUBLISHED
 
     published = [
@@ -103,7 +104,7 @@ def transformer_bars(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def minilm_bars(table: pd.DataFrame) -> pd.DataFrame:
-    """Means over layers, as in the paper; locate-and-read at the layer that training chose."""
+    """Bars of MiniLM: means over layers, as in the paper; the reader at its chosen layer."""
     from probing.probes.by_layer import chosen_layers, layer_means
 
     table = probes.true_labels(table)
@@ -115,7 +116,7 @@ def minilm_bars(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def sparsity_part(options: Options) -> tuple[pd.DataFrame, list[Any]]:
-    """Sparsity of the first model beside its untrained self, and sentences shaded by attention."""
+    """Sparsity of the first model and of an untrained one, and views of the shaded sentences."""
     from data_gen import build_dataset
     from probing.evaluation import compare_sparsity, summary_attention
     from probing.models.pretrained import load_model, untrained_like
@@ -152,7 +153,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     chance = bars.loc[("tiny", "ood_tokens")]["accuracy"]
     yield Claim(
         claim="... on new adjectives, ood_tokens",
-        required="0.500: to it they are all the same [UNK]",
+        required="0.500: its tokenizer maps all of them to [UNK]",
         measured=f"{chance:.3f}",
         passed=bool(chance == 0.5),
     )
@@ -194,11 +195,11 @@ def says(tables: Tables) -> Said:
     tiny = tables["models"].query("series == 'tiny'")
     names = {"accuracy": "accuracy", "attention_mass": "attention on the informative word"}
     return [
-        "Accuracy by split: the published bars of BERT first, then ours, with 95% intervals, and "
-        "in round brackets the difference from the published bar of the same split. A Transformer "
+        "Accuracy by split: the published bars of BERT first, then ours, with 95% intervals and, "
+        "in round brackets, the difference from the published bar of the same split. A Transformer "
         "from scratch with a word-level vocabulary cannot do better than 0.5 on new adjectives: "
-        "all of them are the same [UNK]. The swapped corpus is a control, in which new adjectives "
-        "keep the wrong company and accuracy should fall to 0.",
+        "all of them are the same [UNK]. The swapped corpus is a control: it puts new adjectives "
+        "in contexts of the opposite sentiment, so accuracy should fall to 0.",
         wide,
         "Token-wise sparsity on the test split (training seed 0; `uniform` is equal attention):",
         sparsity,
@@ -215,6 +216,6 @@ STUDY = study(
     figure1="Token-wise sparsity and internal linear representations. (a) Attention of "
     "[CLS] in a trained one-layer Transformer. (b) Its mass on the informative word, beside "
     "the untrained model and uniform attention. (c) Accuracy by split: the published bars of "
-    "BERT, probes of MiniLM, small Transformers; lines are 95% intervals. (d) MiniLM's tokens "
-    "along the directions of a location and a value probe.",
+    "BERT, probes of MiniLM, small Transformers; lines are 95% intervals. (d) Tokens in MiniLM "
+    "along the directions of a location probe and a value probe.",
 )

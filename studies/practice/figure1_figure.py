@@ -1,6 +1,6 @@
 """Figure 1: token-wise sparsity, internal linear representations, and the plane of k_hat and v_hat.
 
-Tables in, Figure out; studies/practice/figure1.py makes the tables.
+studies/practice/figure1.py makes its tables.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ SPLIT_NAMES = {
 
 
 class Series(NamedTuple):
+    """Labels and colour of one series of bars."""
+
     label: str  # in tables and on pages
     colour: str
-    short: str = ""  # in the legend, below the series that it continues
+    short: str = ""  # in the legend, where it continues the label above
 
 
 SERIES = {  # by name in the table
@@ -68,9 +70,10 @@ def plot_figure1(
     bars: pd.DataFrame,
     plane: pd.DataFrame,
 ) -> Figure:
-    """``sparsity``: model, split, mass; ``bars``: series, split, accuracy, low, high;
-    ``plane``: k, v, role. Optional columns of bars, lowest_seed, highest_seed and seeds, mark the
-    range over training seeds.
+    """The four panels of Figure 1.
+
+    Columns of ``sparsity``: model, split, mass; of ``bars``: series, split, accuracy, low, high
+    and, for the range over seeds, lowest_seed, highest_seed, seeds; of ``plane``: k, v, role.
     """
     with journal_style():
         figure = Figure(figsize=(10.0, 6.6), layout="constrained")
@@ -94,10 +97,10 @@ def plot_figure1(
 
 def _draw_sentences(ax: Axes, sentences: Sequence[SentenceView]) -> None:
     ax.set_axis_off()
-    longest = max(sum(len(word) + 1.6 for word in one.words) for one in sentences)
+    longest = max(sum(len(word) + 1.6 for word in view.words) for view in sentences)
     for row, sentence in enumerate(sentences):
         x = 0.0
-        weights = sentence.attention[:, 0, 0]  # of the one head of its one layer
+        weights = sentence.attention[:, 0, 0]  # the model has one layer with one head
         for word, role, weight in zip(sentence.words, sentence.roles, weights, strict=True):
             width = len(word) + 1.0
             edge = {"informative": BLUE, "distractor": ORANGE}.get(role, "none")

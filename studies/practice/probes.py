@@ -1,10 +1,9 @@
 """Probe any Hugging Face encoder or decoder: where is the word that decides, and what does it say?
 
-Fits linear probes on the hidden states of every layer (on [CLS] as in the paper, on the mean of the
-tokens, on the informative token), a location probe, both together (locate, then read) and a
-single-location head, all on the training split, and scores them on every split, beside an
-untrained model and shuffled labels. The directions k_hat and v_hat of every layer are written to
-directions.safetensors.
+At every layer the study fits linear probes (of [CLS] as in the paper, of the mean of the tokens, of
+the informative token), a location probe, a reader (locate, then read) and a single-location head.
+Probes are fitted to the training split and scored on every split, beside an untrained model and
+shuffled labels. directions.safetensors holds the directions k_hat and v_hat of every layer.
 """
 
 import functools
@@ -23,9 +22,9 @@ from studies.study import Options as StudyOptions
 
 DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
 N_SHUFFLES = 3
-FEW_WORDS = 10  # intervals over fewer words are too narrow to be believed
-CONTROL_ROWS = 1000  # sentences per split that are enough for an untrained model ...
-CONTROL_TOKEN_SENTENCES = 500  # ... and of these, for probes that see every token
+FEW_WORDS = 10  # intervals over fewer words are too narrow
+CONTROL_ROWS = 1000  # sentences per split for the untrained model ...
+CONTROL_TOKEN_SENTENCES = 500  # ... and, of these, for probes that read every token
 AS_RELEASED = "sentiment-as-released"  # the data of --protocol paper
 Probe = Literal["summary", "mean", "value", "location", "reader", "head"]
 
@@ -33,16 +32,16 @@ Probe = Literal["summary", "mean", "value", "location", "reader", "head"]
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
-    """Which probes: of the summary token ([CLS]; a decoder's last), of the mean of the tokens, of
-    the informative token, of its location, of both together, and a single-location head."""
+    """The probes to fit: summary ([CLS], or a decoder's last token), mean (of the tokens), value
+    (of the informative token), location, reader (locates, then reads), single-location head."""
     layers: tuple[int, ...] = ()
-    """Only these layers (0 is the embeddings); by default all."""
+    """The layers to probe (0 is the embeddings); by default all."""
     protocol: Literal["ours", "paper"] = "ours"
     """paper: as-released data, [CLS], all rows, scikit-learn's default C, mean over layers."""
     no_controls: bool = False
     """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
     max_rows: int = 0
-    """At most this many sentences of each split, drawn at random; 0 takes all."""
+    """Largest number of sentences per split, drawn at random; 0 takes all."""
     jobs: int = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
     output: Path = Path("results/probes")
@@ -60,7 +59,7 @@ class Options(Subject, StudyOptions):
             )
 
     def resolved(self) -> Self:
-        """The same options, with the data of the protocol or of the model if none were given."""
+        """These options with the default of ``data`` filled in, by the protocol or the model."""
         return replace(self, data=AS_RELEASED) if self.protocol == "paper" else super().resolved()
 
 
@@ -90,7 +89,7 @@ def run(options: Options) -> Result:
 
 
 def split_table(dataset: Any) -> pd.DataFrame:
-    """How many sentences and informative words each split has, and which words are new in it."""
+    """Numbers of sentences, informative words and new words, one row per split."""
     from probing.sentences import informative_words
 
     words = {name: set(informative_words(split)) for name, split in dataset.items()}
@@ -103,7 +102,7 @@ def split_table(dataset: Any) -> pd.DataFrame:
 
 
 def write_directions(readers: dict[int, Any], folder: Path) -> None:
-    """k_hat and v_hat of each layer's reader, as rows of two arrays beside the layers' numbers."""
+    """Write k_hat and v_hat of each layer's reader, shape (layers, d), and the layers' numbers."""
     import numpy as np
     from safetensors.numpy import save_file
 
@@ -116,7 +115,10 @@ def write_directions(readers: dict[int, Any], folder: Path) -> None:
 
 
 def check_words(data: str, dataset: Any) -> None:
-    """Each label needs words that can be held out, since C and the layer are chosen by them."""
+    """Refuse data with one training word for a label: C and layer are chosen on held-out words.
+
+    A printed note counts the sentences of other splits that are in train.
+    """
     from probing.sentences import informative_words
 
     train = dataset["train"]
@@ -131,25 +133,25 @@ def check_words(data: str, dataset: Any) -> None:
         if len(label_words) < 2:
             raise ValueError(
                 f"{data}: the training split has only one informative word for {label!r}; probes "
-                "are chosen on words held out, so give at least two for each label"
+                "are chosen on held-out words, so give at least two per label"
             )
 
 
 def probed(
     options: Options, model: Any, tokenizer: Any, dataset: Any, *, name: str = "trained"
 ) -> tuple[dict[str, pd.DataFrame], dict[int, Any]]:
-    """The tables of one model, and the trained model's readers by layer.
+    """The tables of one model, and its readers by layer.
 
-    The table of the trained model includes shuffled labels, and a plane of its tokens is added.
+    For the trained model, shuffled labels and the plane of its tokens are added.
     """
     from probing.probes.by_layer import PAPER_C, chosen_layers, fit_probes, probe_table, token_plane
     from probing.probes.splits import read_splits
 
     paper = options.protocol == "paper"
     probes = ("summary",) if paper else options.probes
-    few = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
+    limit = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
     with counter(f"{name}: reading", "split") as progress:
-        states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **few)
+        states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **limit)
 
     def fit(probes: Any, **settings: Any) -> tuple[Any, pd.DataFrame]:
         settings = {"seed": options.seed, "jobs": options.jobs} | settings
@@ -174,9 +176,9 @@ def probed(
 
 
 def shuffled(fit: Any, probes: Any, seed: int) -> pd.DataFrame:
-    """Means over draws of shuffled labels; a location has no label that could be shuffled.
+    """Means over draws of shuffled labels, without the location probe, which uses no labels.
 
-    The C of a shuffled task means nothing, so it is fixed, which makes the control cheap.
+    C is fixed: cross-validation on shuffled labels means nothing, and would be slow.
     """
     labelled = [probe for probe in probes if probe != "location"]
     draws = [fit(labelled, C=0.01, shuffled=True, seed=seed + i)[1] for i in range(N_SHUFFLES)]
@@ -217,26 +219,27 @@ def says(tables: Tables) -> Said:
     above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
     splits = tables["splits"].set_index("split")
     splits.columns = splits.columns.str.replace("_", " ")
-    intro = "Sentences of each split and their informative words; new ones are not in `train`."
+    intro = "Sentences and informative words per split; new words are those not in `train`."
     return [
         " ".join(filter(None, [intro, few(splits)])),
         splits,
-        f"Accuracy, mean over layers {above[0]} to {above[-1]} with the mean ends of its intervals "
-        "(of `location`: share of sentences whose informative token ranks first). `summary` reads "
-        "the token that summarises a sentence: [CLS] of an encoder, the last token of a decoder. "
-        "The recipe is `reader` at the layer that cross-validation over training words chose.",
+        f"Accuracy, mean over layers {above[0]} to {above[-1]}, with the mean ends of its "
+        "intervals (for `location`: share of sentences whose informative token ranks first). "
+        "`summary` reads the token that summarises a sentence: [CLS] of an encoder, the last token "
+        "of a decoder. The recipe is `reader` at the layer chosen by cross-validation over "
+        "training words.",
         pivoted(shown, intervals(shown), ["model", "probe"], "split"),
     ]
 
 
 def few(splits: pd.DataFrame) -> str:
-    """A warning that names the splits with few words; empty if there are none."""
+    """A warning that names the splits with few words; empty if no split has few."""
     names = [f"`{name}` ({n})" for name, n in splits["words"].items() if n < FEW_WORDS]
     if not names:
         return ""
     return (
         f"Fewer than {FEW_WORDS} words decide the labels of {', '.join(names)}: intervals "
-        "resample words, and over so few they are too narrow."
+        "resample words, and are too narrow for so few."
     )
 
 
@@ -244,7 +247,7 @@ STUDY = study(
     __name__,
     "Probes by layer",
     "python scripts/probe.py",
-    probes="Accuracy of each probe by layer, one line per split, with 95% intervals; dotted "
-    "lines are an untrained model of the same architecture, the dashed line the layer that "
-    "cross-validation over training words chose.",
+    probes="Accuracy of each probe by layer, one line per split, with 95% intervals. Dotted lines: "
+    "an untrained model of the same architecture. Dashed line: the layer chosen by "
+    "cross-validation over training words.",
 )

@@ -1,4 +1,4 @@
-"""Accuracy of each probe by layer: tables in, Figure out."""
+"""Figure of the accuracy of each probe by layer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TITLES = {
     "reader": "locate, then read",
     "head": "single-location head",
 }
-DODGE = 0.08  # of a layer, between splits
+DODGE = 0.08  # horizontal distance between splits, in layers
 
 
 def plot_probes(table: pd.DataFrame, chosen: int | None = None) -> Figure:
-    """One panel per probe: accuracy by layer with its interval, one line per split.
+    """Accuracy by layer with its interval: one panel per probe, one line per split.
 
-    ``table``: model, control, probe, layer, split, accuracy, low, high. Dotted lines are the
-    untrained model's. ``chosen`` is the layer of the reader that cross-validation chose.
+    ``table`` has the columns model, control, probe, layer, split, accuracy, low and high. Dotted
+    lines are those of the untrained model; ``chosen`` is the layer chosen for the reader.
     """
     table = table[table["control"] == "none"]
     probes = list(dict.fromkeys(table["probe"]))
@@ -58,7 +58,7 @@ def plot_probes(table: pd.DataFrame, chosen: int | None = None) -> Figure:
 
 
 def draw_probe(ax: Axes, table: pd.DataFrame, splits: list[str]) -> None:
-    """Lines with intervals, side by side in each layer so that no interval hides another."""
+    """Draw lines with intervals, shifted within a layer so that no interval hides another."""
     for i, (split, colour, marker) in enumerate(zip(splits, COLOURS, MARKERS, strict=False)):
         dodge = DODGE * (i - (len(splits) - 1) / 2)
         for model, rows in table[table["split"] == split].groupby("model"):

@@ -1,14 +1,15 @@
 """Token-wise sparsity of a model: how much does it look at, and depend on, the word that decides?
 
-For every layer and head the attention of the summary token, [CLS] of an encoder and the last token
-of a decoder (mass on the informative word, top-1 rate, entropy,
-effective number of tokens, tokens for 95% of the mass, Gini), beside an untrained model and
-uniform attention. Of a classifier also what its predictions depend on: shares of occlusion and of
-gradient x input, and how often a swapped word changes the prediction.
+The study measures the attention of the summary token ([CLS] of an encoder, the last token of a
+decoder) for every layer and head: mass on the informative word, top-1 rate, entropy, effective
+number of tokens, tokens for 95% of the mass, Gini, beside an untrained model and uniform attention.
+For a classifier it also measures what predictions depend on: shares of occlusion and of gradient x
+input, and how often a swapped word changes the prediction.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ from studies.practice.subject import Subject
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
 
-COLUMNS = {  # of the table: what they are called in the summary
+COLUMNS = {  # column of the table: its name in the summary
     "mass": "its mass",
     "top1": "word first",
     "effective_tokens": "effective tokens",
@@ -29,7 +30,7 @@ class Options(Subject, StudyOptions):
     model: str = "results/transformer"
     """The folder of a model (scripts/train_transformer.py makes one), minilm, or a hub name."""
     max_rows: int = 1000
-    """At most this many sentences of each split, drawn at random."""
+    """Largest number of sentences per split, drawn at random."""
     output: Path = Path("results/sparsity")
     """Folder for the tables."""
 
@@ -49,10 +50,8 @@ def run(options: Options) -> Result:
     options.check_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     with counter("attention", "split") as progress:
-        most = options.max_rows
-        sparsity = compare_sparsity(
-            models, tokenizer, dataset, max_sentences=most, progress=progress
-        )
+        limits: dict[str, Any] = {"max_sentences": options.max_rows, "progress": progress}
+        sparsity = compare_sparsity(models, tokenizer, dataset, **limits)
     tables = {"sparsity": sparsity}
     if classifies:
         with counter("dependence", "split") as progress:
@@ -70,15 +69,15 @@ def says(tables: Tables) -> Said:
     shown = by_layer[["head", *COLUMNS]].first().rename(columns=COLUMNS)
     shown.insert(1, "mean of all heads", by_layer["mass"].mean())
     said: Said = [
-        f"Attention of the summary token ([CLS]; a decoder's last token) on the {split} split: of "
-        "each layer the head that looks most at the informative word. sparsity.parquet has all "
-        "heads, measures and splits.",
+        f"Attention of the summary token ([CLS]; a decoder's last token) on the {split} split, for "
+        "the head of each layer with most attention on the informative word. sparsity.parquet has "
+        "all heads, measures and splits.",
         shown.round(3),
     ]
     if "dependence" in tables:
         depends = tables["dependence"].round(3).set_index(["model", "split"])
         depends.columns = depends.columns.str.replace("_", " ")
-        said += ["What the prediction depends on:", depends]
+        said += ["What predictions depend on:", depends]
     return said
 
 

@@ -1,4 +1,4 @@
-"""What a command on any model looks at: the options that such commands share."""
+"""The options model, data and seed, which all commands on any model share."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 DEFAULT_DATA = "sentiment"
-SPEC = "spec.toml"  # in the folder of a Transformer of ours: what it was trained on
+SPEC = "spec.toml"  # in the folder of one of our Transformers: the dataset of its training
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     model: str = "minilm"
-    """minilm, the folder of a model, or a name on the hub such as bert-base-uncased."""
+    """minilm, the folder of a model, or a name on the Hugging Face hub (bert-base-uncased)."""
     data: str | None = None
     """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL file;
     by default what the model was trained on if train_transformer.py made it, else sentiment."""
@@ -25,7 +25,7 @@ class Subject:
     """Seed of the untrained model, of controls and of intervals."""
 
     def resolved(self) -> Self:
-        """The same options, with the data that the model was trained on if none were given."""
+        """These options with the default of ``data`` filled in: what the model was trained on."""
         return self if self.data else replace(self, data=trained_on(self.model))
 
     def check_seed(self) -> None:
@@ -38,18 +38,18 @@ class Subject:
             raise ValueError(f"--layers must lie between 0 and {n_layers} for {self.model}")
 
     def read_data(self) -> "DatasetDict":
-        """The sentences; a line says which they are."""
+        """The dataset; a line is printed that names model and data."""
         from data_gen import read_data
 
-        assert self.data, "resolved() fills it in"
+        assert self.data, "resolved() fills in the default"
         dataset = read_data(self.data)
         print(f"model: {self.model}; data: {self.data}", flush=True)
         return dataset
 
     def check_words(self, tokenizer: Any, dataset: "DatasetDict") -> None:
-        """Refuse data whose training split has no informative word that the model knows.
+        """Refuse data whose training split has no informative word that the tokenizer knows.
 
-        Other such splits are named: there a model from scratch can only guess.
+        A printed note names other such splits: on these a word-level model can only guess.
         """
         from probing.sentences import at_most
         from probing.states.tokens import tokenise
@@ -61,26 +61,24 @@ class Subject:
                 unknown.append(name)
         same = f"all informative words are the same {tokenizer.unk_token} to {self.model}"
         if "train" in unknown:
-            raise ValueError(
-                f"{self.data}: {same}; give with --data the sentences that it was trained on"
-            )
+            raise ValueError(f"{self.data}: {same}; give its training sentences with --data")
         if unknown:
             print(f"note: {same} in {', '.join(unknown)}", flush=True)
 
 
 def trained_on(model: str) -> str:
-    """The dataset of a Transformer that train_transformer.py made; of any other model sentiment."""
+    """The training dataset of a model of train_transformer.py; sentiment for any other model."""
     folder = Path(model)
     try:
         spec = str(read_json(folder / SETTINGS)["spec"])
     except (OSError, ValueError, KeyError, TypeError):
         return DEFAULT_DATA
-    if ", sha256" not in spec:  # a built-in one, by name
+    if ", sha256" not in spec:  # a built-in dataset, by name
         return spec
     return str(folder / SPEC) if (folder / SPEC).is_file() else DEFAULT_DATA
 
 
 def model_name(tables: Tables) -> str:
-    """The model that a result is about, as pages call it."""
+    """The name of the model of a result, as pages write it."""
     name = str(read_json(tables.folder / SETTINGS)["model"]).split(", ")[0]  # without its hash
     return {"minilm": "MiniLM"}.get(name, name)

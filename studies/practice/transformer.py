@@ -1,9 +1,8 @@
-"""Train a small Transformer on the sentiment dataset, and see how it does on every split.
+"""Train a small Transformer on the sentiment dataset, and evaluate it on every split.
 
 Prints accuracy and attention on the word that decides, and writes a checkpoint that
 AutoModelForSequenceClassification, AutoTokenizer and pipeline("text-classification") load, with
-metrics.json. A run that was killed is resumed by the same command. torchrun starts it on several
-processes.
+metrics.json. The same command resumes a run that was killed. torchrun starts several processes.
 """
 
 import math
@@ -34,29 +33,29 @@ class Options(StudyOptions):
     preset: Literal["tiny", "small"] = "tiny"
     """tiny: 1 layer, 1 head, 32 dimensions, as in the theory; small: 2 layers, 4 heads, 64."""
     seed: int = 0
-    """Decides weights, order and augmentation."""
+    """Seed of weights, order and augmentation."""
     epochs: int = 1
-    """Passes over the training split."""
+    """Number of passes over the training split."""
     plain: bool = False
     """Train on the sentences as they are, without hidden words and gaps."""
     embeddings: str = "scratch"
     """scratch, corpus (frozen vectors of an unlabelled corpus) or the path of a GloVe text file."""
     swap: bool = False
-    """With --embeddings corpus: the control in which new adjectives keep the wrong company."""
+    """Control of --embeddings corpus: new adjectives in contexts of the opposite sentiment."""
     spec: str = "sentiment"
     """The dataset: a built-in name or the path of a TOML spec with two labels."""
     learning_rate: float = 1e-3
-    """Step size of AdamW, which decays linearly."""
+    """Learning rate of AdamW, which decays linearly."""
     validation: bool = False
-    """For making choices: train on four fifths of the training split, judge on the last alone."""
+    """Train on four fifths of the training split and evaluate on the last fifth alone."""
     snapshots: bool = False
-    """Also keep weights from 24 steps of the training, in OUTPUT/snapshots."""
+    """Also save the weights at 24 steps of the training, in OUTPUT/snapshots."""
     output: Path = Path("results/transformer")
     """Folder for the checkpoint and metrics.json."""
 
 
 def tiny_models(folder: Path, seeds: int) -> dict[str, Options]:
-    """By name: the 1-layer models, one per seed, that figure1 and bridge both look at."""
+    """The options by name of the 1-layer models, one per seed, that figure1 and bridge share."""
     return {
         f"tiny-{seed}": Options(seed=seed, snapshots=True, output=folder / f"tiny-{seed}")
         for seed in range(seeds)
@@ -66,7 +65,7 @@ def tiny_models(folder: Path, seeds: int) -> dict[str, Options]:
 def run(options: Options) -> Result | None:
     start = time.perf_counter()
     if options.swap and options.embeddings != "corpus":
-        raise ValueError("--swap is the control of --embeddings corpus; add that")
+        raise ValueError("--swap is the control of --embeddings corpus; add that option")
     known = ("scratch", "corpus")
     if options.embeddings not in known and not Path(options.embeddings).is_file():
         raise ValueError(f"--embeddings {options.embeddings}: no such file, nor scratch or corpus")
@@ -103,7 +102,7 @@ def run(options: Options) -> Result | None:
 
 
 def advice(table: pd.DataFrame, options: Options) -> str:
-    """What to do if the training split itself was not learned; nothing if it was."""
+    """A note to train longer if the training split was not learned; else an empty text."""
     from probing.models.training import TrainingConfig
 
     train = table.set_index("split").loc["train"]
@@ -118,7 +117,7 @@ def advice(table: pd.DataFrame, options: Options) -> str:
 
 
 def checkpoint_folder(options: Options, first_process: bool) -> Path:
-    """Where a killed run left off, if it was this very run; else empty."""
+    """The folder of checkpoints, emptied unless they are of a run with the same settings."""
     folder = options.output.resolve().with_name(f".{options.output.name}.checkpoints")
     if first_process:
         mark, settings = folder / SETTINGS, settings_of(STUDY, options)
@@ -169,17 +168,17 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
 
 
 def validation_split(dataset: Any) -> Any:
-    """Four fifths of the training split to train on, and the rest to judge by."""
+    """A dataset of four fifths of the training split (train) and the rest (validation)."""
     from probing.sentences import draw
 
     train = dataset["train"]
-    kept = draw(len(train), len(train) * 4 // 5)
-    rest = np.setdiff1d(np.arange(len(train)), kept)
-    return type(dataset)({"train": train.select(kept), "validation": train.select(rest)})
+    drawn = draw(len(train), len(train) * 4 // 5)
+    rest = np.setdiff1d(np.arange(len(train)), drawn)
+    return type(dataset)({"train": train.select(drawn), "validation": train.select(rest)})
 
 
 def word_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any]:
-    """A tokenizer, and frozen vectors of its words, of the built-in corpus or a GloVe file."""
+    """A tokenizer, and vectors (words, d) of its words from the corpus or a GloVe file."""
     from data_gen import build_tokenizer
     from probing.models.word_vectors import corpus, read_vectors, word_vectors
 
@@ -201,6 +200,7 @@ def word_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any
 
 
 def metrics_of(table: pd.DataFrame, seed: int, seconds: float) -> dict[str, Any]:
+    """The content of metrics.json."""
     by_split = table.set_index("split")
     return {
         "accuracy": by_split["accuracy"].to_dict(),

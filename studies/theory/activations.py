@@ -139,8 +139,8 @@ def claims(tables: Tables) -> Iterator[Claim]:
         gap = above_bayes(table, attention)
         worst = gap.abs().max() if most else gap.min()
         yield Claim(
-            claim=f"best {attention} attention above Bayes, gamma = 1, in standard errors, "
-            f"{'most' if most else 'least'} of {len(gap)} dimensions",
+            claim=f"excess risk of the best {attention} attention minus Bayes, in standard errors, "
+            f"{'largest' if most else 'smallest'} over {len(gap)} dimensions (gamma = 1)",
             paper=f"{paper} (arXiv 2509.21936)",
             required=required,
             measured=f"{worst:.1f}",
@@ -152,7 +152,7 @@ def says(tables: Tables) -> Said:
     rows = tables["activations"].query("axis == 'd'")
     first = rows.iloc[0]
     return [
-        "The least excess risk of each attention at the true directions, with two standard errors "
+        "The lowest excess risk of each attention at the true directions, with two standard errors "
         f"(L = {first['L']}, gamma = {first['gamma']:g}):",
         errors_against(rows, "d", "excess_risk"),
     ]
@@ -161,5 +161,6 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     __name__,
     "Other attentions",
-    "The best excess risk that each attention can reach, and Bayes, against d, L and gamma.",
+    "The lowest excess risk that each attention can reach, and that of Bayes, against d, L and "
+    "gamma.",
 )

@@ -154,8 +154,8 @@ def says(tables: Tables) -> Said:
         f"Slope of the log error in log L: {text}.",
         "Mean squared error, with two standard errors:",
         errors_against(tables["errors"], "L", "error"),
-        "What was learned at a length: sharpness of the softmax, precision and ridge of the kernel "
-        "(in truth 2 and 0.09):",
+        "Parameters learned at each length: sharpness of the softmax, precision and ridge of the "
+        "kernel (true values 2 and 0.09):",
         tables["learned"].set_index("L").map("{:.3f}".format),
     ]
 
@@ -163,6 +163,6 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     __name__,
     "Attention as a conditional mean",
-    "(a) Error against the number of tokens, with fitted slopes; (b, c) error of softmax and "
-    "kernel attention that were learned at one length.",
+    "(a) Error against the number of tokens, with fitted slopes; (b, c) error at all lengths of "
+    "softmax and kernel attention learned at one length.",
 )

@@ -176,8 +176,8 @@ def says(tables: Tables) -> Said:
         f"A softmax layer after {end['step'].max():,} steps of SGD, mean (range) over {len(end)} "
         f"runs: excess risk {spread(end['excess_risk'], 4)}, attention on the informative token "
         f"{spread(end['mass'], 3)}, cosine of its key direction and k* "
-        f"{spread(end['key_cosine'])}. To compare with: {known}.",
-        f"Without one part or another, after {variants['step'].max():,} steps of Adam, "
+        f"{spread(end['key_cosine'])}. Excess risks for comparison: {known}.",
+        f"Layers without some of their parts, after {variants['step'].max():,} steps of Adam, "
         f"{variants['run'].nunique()} runs each:",
         shown,
     ]
@@ -187,5 +187,5 @@ STUDY = slr_study(
     __name__,
     "A whole attention layer",
     "A softmax layer by training step: (a) excess risk, (b) attention on the informative "
-    "token, (c) alignment; (d) the final risk of what is left without one part or another.",
+    "token, (c) alignment; (d) the final risk of layers without some of their parts.",
 )

@@ -128,9 +128,9 @@ def claims(tables: Tables) -> Iterator[Claim]:
     rows = tables["locations"].query("n_informative == 2").set_index("attention")
     softmax, bayes = rows.loc["softmax"], rows.loc["bayes"]
     yield Claim(
-        claim="two informative tokens: risk of the best softmax attention over that of guessing 0 "
+        claim="two informative tokens: risk of the best softmax attention relative to guessing 0 "
         f"(Bayes: {bayes['relative_risk']:.4f})",
-        required="above Bayes: one softmax is for one location",
+        required="above Bayes: one softmax finds one location",
         measured=f"{softmax['relative_risk']:.4f}",
         interval=f"[{softmax['low']:.4f}, {softmax['high']:.4f}]",
         passed=bool(softmax["low"] > bayes["high"]),
@@ -142,7 +142,7 @@ def says(tables: Tables) -> Said:
         index="n_informative", columns="attention", values="relative_risk", sort=False
     )
     return [
-        "Excess risk over that of guessing 0, of the best attentions, of Bayes and of a trained "
+        "Excess risk, relative to guessing 0, of the best attentions, of Bayes and of a trained "
         "softmax layer (median over runs):",
         wide.rename_axis("informative tokens").map(lambda risk: number(risk, 4)),
     ]

@@ -142,6 +142,6 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     __name__,
     "Label noise and length",
-    "Final excess risk (top) and steps to align (below) against label noise, for several L "
+    "Final excess risk (top) and steps to align (bottom) against label noise, for several L "
     "and gamma.",
 )

@@ -143,7 +143,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     rows = tables["steps_to_align"].query("curve == 'manifold'").sort_values("d")
     first, last = rows.iloc[0], rows.iloc[-1]
     yield Claim(
-        claim=f"runs on the manifold that align, least of {len(rows)} dimensions, "
+        claim=f"share of runs on the manifold that align, least over {len(rows)} dimensions from "
         f"{first['d']:.0e} to {last['d']:.0e}",
         required="all runs",
         measured=f"{rows['share'].min():.0%}",
@@ -153,7 +153,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     limits = tables["stability_limits"].query("d >= 1000")
     error = (limits["measured"] / limits["predicted"] - 1).abs().max()
     yield Claim(
-        claim="largest stable step size: measured against predicted, d >= 1000",
+        claim="largest stable step size, measured relative to predicted, d >= 1000",
         required="within 1%",
         measured=f"within {error:.2%}",
         passed=bool(error < 0.01),
@@ -165,7 +165,7 @@ def says(tables: Tables) -> Said:
     texts = [f"{value:,.0f}" for value in table["median"]]
     wide = pivoted(table, texts, "d", "curve").sort_index().sort_index(axis=1)
     return [
-        "Median steps until the runs align (of the gradient flow: its time over the step size):",
+        "Median steps until runs align (for the gradient flow: time divided by step size):",
         wide.rename(index="{:g}".format).fillna(""),
     ]
 

@@ -44,8 +44,8 @@ def says(tables: Tables) -> Said:
     best = table[share == share.max()]
     lam, decay = best["lam"], best["lam_decay"]
     return [
-        f"Of {len(table):,} settings {(share >= 0.95).sum()} have at least 95% of their runs "
-        f"aligned. The best share, {share.max():.2f}, is reached for lam from {lam.min():.2g} to "
+        f"At least 95% of the runs align at {(share >= 0.95).sum()} of {len(table):,} settings. "
+        f"The best share, {share.max():.2f}, is reached for lam from {lam.min():.2g} to "
         f"{lam.max():.2g} and decays from {decay.min():.2g} to {decay.max():.2g}."
     ]
 
@@ -53,6 +53,6 @@ def says(tables: Tables) -> Said:
 STUDY = slr_study(
     __name__,
     "Where training succeeds",
-    "The share of PGD runs that reach a global minimum, over lambda and its decay; dashed: to the "
-    "right of it most runs are still unstable at the end.",
+    "The share of PGD runs that reach a global minimum, over lambda and its decay; to the right of "
+    "the dashed line most runs are still unstable at the end.",
 )

@@ -117,8 +117,8 @@ def rows_folder(options: SweepOptions, name: str) -> Path:
 def says(tables: Tables) -> Said:
     table = tables["cells"]
     counts = table.assign(all=table["share_aligned"] == 1).groupby("start")["all"]
-    text = "; ".join(f"{start}: {part.sum()} of {len(part)} settings" for start, part in counts)
-    return [f"Settings at which every run aligns, from the {text}."]
+    text = "; ".join(f"{start}: {part.sum()} of {len(part)}" for start, part in counts)
+    return [f"Settings at which every run aligns, by start: {text}."]
 
 
 STUDY = slr_study(

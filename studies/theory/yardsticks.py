@@ -87,7 +87,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     last = tables["against_d"].iloc[-1]
     gap = last["oracle"] - last["bayes"]
     yield Claim(
-        claim=f"excess risk of the oracle above that of Bayes, d = {last['d']:.0f}",
+        claim=f"excess risk of the oracle minus that of Bayes, d = {last['d']:.0f}",
         paper="tends to 0 (Corollary 2)",
         required="below 0.001",
         measured=f"{gap:.1e}",
@@ -96,7 +96,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     last = tables["against_L"].iloc[-1]
     share = last["linear"] / last["zero"]
     yield Claim(
-        claim=f"risk of the best linear predictor over that of guessing 0, L = {last['L']:.0f}",
+        claim=f"risk of the best linear predictor relative to guessing 0, L = {last['L']:.0f}",
         paper="tends to 1 (Proposition 3)",
         required="above 0.99",
         measured=f"{share:.4f}",
