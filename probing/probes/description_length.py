@@ -18,11 +18,11 @@ import numpy as np
 from probing.arrays import BoolArray, FloatArray, IntArray
 from probing.probes.location import check_tokens
 from probing.probes.logistic import (
-    check_labels,
+    Fitted,
     check_states,
-    fit_logistic,
+    check_two_labels,
+    logistic_path,
     logit_of,
-    merge_equal_rows,
     moments,
     one_blas_thread,
 )
@@ -30,7 +30,7 @@ from probing.states.tokens import Tokens
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)  # theirs
 CODE_GRID: tuple[float, ...] = (1e-4, 1e-2, 1.0, 100.0)
-TOLERANCE = 1e-3  # of the fits, relative: tighter ones change a code by a percent or so
+TOLERANCE = 1e-3  # of the fits: tighter ones change a code by a percent or so
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def label_code(
 ) -> Code:
     """The code of a binary label, one per state: a row costs 1 bit without the states."""
     X = _standardised(check_states(X))
-    _, positive = check_labels(y, len(X))
+    _, positive = check_two_labels(y, len(X))
 
     def bits_of(seen: IntArray, block: IntArray) -> FloatArray | None:
         if len(np.unique(positive[seen])) < 2:
@@ -144,17 +144,11 @@ def logit_path(
     """Logits of new states under LinearProbe(C=C, standardize=False) fitted to X, for each C.
 
     Both labels weigh the same: that two words of one came before one of the other tells nothing of
-    the next. With fewer rows than dimensions the problem is solved in the span of the rows, where
-    the coefficients lie: the early blocks cost next to nothing.
+    the next.
     """
     share = positive.mean()
     weight = np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
-    X, positive, weight = merge_equal_rows(X, positive, weight)
-    if len(X) < X.shape[1]:
-        basis = np.linalg.qr(X.T)[0]  # (d, rows)
-        X, new = X @ basis, new @ basis
-    w, logits = np.zeros(X.shape[1] + 1), []
-    for C in grid:  # by hand: through logistic_path the bits of a code differ by some 1e-6
-        w, _, _ = fit_logistic(X, positive, weight, C, w, tol=TOLERANCE, max_iter=100)
-        logits.append(logit_of(new, (w[:-1], w[-1])))
-    return np.stack(logits)  # (n_C, n_new)
+    path = logistic_path(X, positive, weight, grid, standardize=False, tol=TOLERANCE)
+    fits = [(fitted.coef, fitted.intercept) for fitted in path]
+    coefs, intercepts = (np.stack(part) for part in zip(*fits, strict=True))
+    return logit_of(new, Fitted(coefs, intercepts)).T  # (n_C, n_new)
