@@ -100,7 +100,11 @@ def fit_probes(
 def probe_table(
     probed: dict[tuple[str, int], Probed], states: dict[str, SplitStates], *, seed: int = 0
 ) -> pd.DataFrame:
-    """Accuracy of fitted probes, one row per probe, layer and split (columns as above)."""
+    """Accuracy of fitted probes, one row per probe, layer and split; columns as in the module.
+
+    >>> states = read_splits(model, tokenizer, dataset)
+    >>> probe_table(fit_probes(states, probes=("reader",)), states)
+    """
     rows = []
     for ((probe, layer), fitted), (name, split) in product(probed.items(), states.items()):
         clusters = split.of(probe).tokens.clusters
