@@ -100,10 +100,10 @@ def fit_probes(
 def probe_table(
     probed: dict[tuple[str, int], Probed], states: dict[str, SplitStates], *, seed: int = 0
 ) -> pd.DataFrame:
-    """Accuracy of fitted probes, one row per probe, layer and split; this module names the columns.
+    """Accuracy of fitted probes, one row per probe, layer and split; columns as in the module.
 
-    >>> probed = fit_probes(states, layers=[3])
-    >>> probe_table(probed, states)[["probe", "split", "accuracy"]]
+    >>> states = read_splits(model, tokenizer, dataset)
+    >>> probe_table(fit_probes(states, probes=("reader",)), states)
     """
     rows = []
     for ((probe, layer), fitted), (name, split) in product(probed.items(), states.items()):
