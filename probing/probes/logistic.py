@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -74,7 +75,9 @@ def _minimise(
     start, total, n_iter = _objective(model, Z, y, weight), weight.sum(), 0
     while True:
         model.tol = tol * start / total
-        model.fit(Z, y, sample_weight=weight)
+        # All of this has been checked; in small fits the checks take longer than the fit.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            model.fit(Z, y, sample_weight=weight)
         n_iter += int(model.n_iter_[0])
         reached = _objective(model, Z, y, weight)
         # Ten times C lowers the minimum less than tenfold: along a grid of decades one fit will do.
