@@ -42,21 +42,44 @@ class SingleLocationHead(TokenProbe):
 
     Parameters
     ----------
-    C : inverse strength of the penalty; None chooses it from C_GRID by cross-validation over
+    C
+        Inverse strength of the penalty; None chooses it from C_GRID by cross-validation over
         ``tokens.words``, a tie going to the stronger penalty.
-    max_sentences : how many are used at most, drawn at random; templated ones repeat. None: all.
-    n_starts : the problem is not convex. The first start attends evenly and reads along the
-        difference of the classes' means, the others attend at random; the best is kept.
-    max_iter : of L-BFGS.
-    tol : of L-BFGS, absolute on the mean loss: at 1e-5 the fit stops far from its minimum, and that
-        depends on where it started.
-    random_state : seed of the drawn sentences and the random starts.
+    max_sentences
+        How many are used at most, drawn at random; templated ones repeat. None: all.
+    n_starts
+        The problem is not convex. The first start attends evenly and reads along the difference
+        of the classes' means, the others attend at random; the best is kept.
+    max_iter
+        The most iterations of L-BFGS from a start.
+    tol
+        Tolerance of L-BFGS, absolute on the mean loss: at 1e-5 the fit stops far from its minimum,
+        and that depends on where it started.
+    random_state
+        Seed of the drawn sentences and the random starts.
 
     Attributes
     ----------
-    k_, v_, intercept_ : in the space of the states as given;  classes_
-    k_hat_, v_hat_ : the same at unit length
-    C_, cv_scores_ : as for LinearProbe;  objective_, n_iter_ : of the best start
+    k_ : array of shape (d,)
+        Direction that attends, in the space of the states as given.
+    v_ : array of shape (d,)
+        Direction that reads, in the space of the states as given.
+    intercept_ : float
+        Constant of the logit.
+    k_hat_ : array of shape (d,)
+        ``k_`` at unit length.
+    v_hat_ : array of shape (d,)
+        ``v_`` at unit length.
+    classes_ : array of shape (2,)
+        The two labels.
+    C_ : float
+        As for LinearProbe.
+    cv_scores_ : array or None
+        As for LinearProbe.
+    objective_ : float
+        Penalised loss of the best start.
+    n_iter_ : int
+        Iterations of the best start.
 
     >>> states = extract(model, tokenizer, dataset["train"], positions=["tokens"]).words_only()
     >>> SingleLocationHead().fit(states.at(3), states.tokens).attention(states.at(3), states.tokens)

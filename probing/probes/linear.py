@@ -45,27 +45,37 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
 
     Parameters
     ----------
-    C : inverse strength of the penalty; None chooses it from C_GRID by cross-validation grouped
+    C
+        Inverse strength of the penalty; None chooses it from C_GRID by cross-validation grouped
         by ``groups`` (adjectives), a tie going to the stronger penalty.
-    standardize : penalise in units of each coordinate's standard deviation, so that C means
-        the same in all layers.
-    tol : L-BFGS stops where no derivative of the objective (in standardised coordinates) exceeds
+    standardize
+        Penalise in units of each coordinate's standard deviation, so that C means the same in all
+        layers.
+    tol
+        L-BFGS stops where no derivative of the objective (in standardised coordinates) exceeds
         this share of the objective.
-    max_iter : of L-BFGS. A fit that is not done by then is kept, and scikit-learn's
-        ConvergenceWarning says so.
+    max_iter
+        Largest number of L-BFGS iterations. A fit that needs more is kept as it is then, and
+        scikit-learn's ConvergenceWarning says so.
 
     Attributes
     ----------
-    classes_ : the labels, sorted
-    coef_ : of the logit, in the space of the states as given: (d,) for two labels, else
-        (n_labels, d); the rows then sum to zero
-    intercept_ : of the logit: a float for two labels, else (n_labels,)
-    direction_ : coef_ at unit length (v_hat), with more than two labels each row of it; zero if
-        the states do not vary at all
-    C_ : the C that was given or chosen
-    cv_scores_ : mean held-out accuracy for each of C_GRID (None if C was given)
-    objective_ : the penalised sum of losses that was reached
-    n_iter_ : iterations of the last fit
+    classes_ : array of shape (n_labels,)
+        The labels, sorted.
+    coef_ : array of shape (d,) for two labels, else (n_labels, d)
+        Weights of the logits, in the space of the states as given; of several rows the sum is 0.
+    intercept_ : float for two labels, else array of shape (n_labels,)
+        Constants of the logits.
+    direction_ : array of the shape of coef_
+        ``coef_`` (each row of it) at unit length (v_hat); zero if the states do not vary at all.
+    C_ : float
+        The C that was given or chosen.
+    cv_scores_ : array or None
+        Mean held-out accuracy for each of C_GRID; None if C was given.
+    objective_ : float
+        The penalised sum of losses that was reached.
+    n_iter_ : int
+        Iterations of the last fit.
 
     >>> states = extract(model, tokenizer, dataset["train"])
     >>> LinearProbe().fit(states.at(3, "summary"), states.tokens.labels, groups=states.tokens.words)

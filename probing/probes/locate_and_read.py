@@ -25,18 +25,27 @@ class LocateAndRead(TokenProbe):
 
     Parameters
     ----------
-    C : of both probes; None lets each choose its own by cross-validation over ``tokens.words``.
-    random_state : of the location probe.
+    C
+        Of both probes; None lets each choose its own by cross-validation over ``tokens.words``.
+    random_state
+        Seed of the location probe.
 
     Attributes
     ----------
-    classes_ : the labels, two or more
-    location_ : the LocationProbe
-    value_ : the LinearProbe
-    k_hat_ : the direction of location_
-    v_hat_ : the direction of value_; with more than two labels one per label, (n_labels, d)
-    C_ : of the value probe
-    cv_scores_ : accuracy of both together on held-out words, one per fold (None if C was given)
+    classes_ : array of shape (n_labels,)
+        The labels, two or more, sorted.
+    location_ : LocationProbe
+        The probe that says where to look.
+    value_ : LinearProbe
+        The probe that says what to read.
+    k_hat_ : array of shape (d,)
+        Direction of the location probe.
+    v_hat_ : array of shape (d,) for two labels, else (n_labels, d)
+        Direction of the value probe.
+    C_ : float
+        C of the value probe.
+    cv_scores_ : array or None
+        Accuracy of both together on held-out words, one per fold; None if C was given.
 
     >>> states = extract(model, tokenizer, dataset["train"], positions=["tokens"]).words_only()
     >>> LocateAndRead().fit(states.at(3), states.tokens).predict(states.at(3), states.tokens)

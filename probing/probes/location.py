@@ -65,20 +65,29 @@ class LocationProbe(TokenProbe, Linear):
 
     Parameters
     ----------
-    C : as for LinearProbe; the cross-validation goes by ``score`` on held-out words
-        (``tokens.words``).
-    standardize : as for LinearProbe.
-    max_tokens : at most so many enter a fit, half of them informative if there are as many.
-        Templated tokens repeat; None takes them all.
-    random_state : seed of the drawn tokens.
+    C
+        Inverse strength of the penalty, as for LinearProbe; the cross-validation goes by ``score``
+        on held-out words (``tokens.words``).
+    standardize
+        Penalise in units of each coordinate's standard deviation, as for LinearProbe.
+    max_tokens
+        Largest number of tokens in a fit, half of them informative if there are as many. Templated
+        tokens repeat; None takes all tokens.
+    random_state
+        Seed of the drawn tokens.
 
     Attributes
     ----------
-    coef_ : of the logit of being informative, (d,), in the space of the states as given
-    intercept_ : of that logit
-    direction_ : coef_ at unit length (k_hat)
-    C_ : the C that was given or chosen
-    cv_scores_ : mean held-out score for each of C_GRID (None if C was given)
+    coef_ : array of shape (d,)
+        Weights of the logit of being informative, in the space of the states as given.
+    intercept_ : float
+        Constant of that logit.
+    direction_ : array of shape (d,)
+        ``coef_`` at unit length (k_hat).
+    C_ : float
+        The C that was given or chosen.
+    cv_scores_ : array or None
+        Mean held-out score for each of C_GRID; None if C was given.
 
     >>> states = extract(model, tokenizer, dataset["train"], positions=["tokens"]).words_only()
     >>> LocationProbe().fit(states.at(3), states.tokens).score(states.at(3), states.tokens)
