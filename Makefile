@@ -54,4 +54,4 @@ constraints: $(READY) ## pin what is installed now
 	@touch $(READY)
 
 clean: ## remove the environment and caches (results stay)
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) .coverage* .mypy_cache .pytest_cache .ruff_cache *.egg-info

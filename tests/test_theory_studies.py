@@ -192,3 +192,16 @@ def test_the_success_map_is_a_sweep_and_its_figure_shows_the_shares(smoke: Path)
     (mesh,) = plot_sweep(table, cell_grid(axes)).axes[0].collections[:1]
     wide = table.pivot_table(index="lam_decay", columns="lam", values="share_aligned")
     assert (np.ravel(mesh.get_array()) == wide.to_numpy().ravel()).all()  # type: ignore[arg-type]
+
+
+def test_paper_and_all_make_their_studies_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, Any]] = []
+    monkeypatch.setattr(group, "make", lambda study, options: made.append((study.name, options)))
+    group.run_paper(paper.Options(output=tmp_path, seed=3))
+    assert [name for name, _ in made] == [study.name for study in paper.STUDIES]
+    made.clear()
+    group.run_all(group.AllOptions(output=tmp_path, seed=3))
+    assert [name for name, _ in made] == [study.name for study in THEORY]
+    assert {(options.output, options.seed) for _, options in made} == {(tmp_path, 3)}

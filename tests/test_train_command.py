@@ -274,3 +274,25 @@ def test_bad_input_that_is_seen_late_leaves_nothing_either(
     with pytest.raises(ValueError, match=message):
         make(transformer.STUDY, config)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_validation_takes_every_training_row_once_and_nothing_else(spec: Path) -> None:
+    dataset = build_dataset(str(spec), extended=True)
+    parts = transformer.validation_split(dataset)
+    assert set(parts) == {"train", "validation"}
+    train, validation = (parts[name]["text"][:] for name in parts)
+    assert len(train) == 4 * len(validation)
+    assert sorted(train + validation) == sorted(dataset["train"]["text"][:])
+
+
+def test_vectors_of_a_file_become_rows_of_the_words_it_has(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "glove.txt").write_text("good 1 2\nfair 3 4\nunheard 5 6\n")
+    options = transformer.Options(spec=str(spec), embeddings=str(tmp_path / "glove.txt"))
+    dataset = build_dataset(str(spec))
+    tokenizer, rows = transformer.word_vectors_of(options, read_spec(str(spec)), dataset)
+    ids = tokenizer.get_vocab()
+    assert rows.shape == (len(tokenizer), 2)
+    assert rows[ids["good"]].tolist() == [1, 2]
+    assert rows[ids["fair"]].tolist() == [3, 4], "a new adjective, which the file knows"
+    assert rows[ids["my"]].tolist() == [0, 0]
+    assert "unheard" not in ids

@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from small_models import same_weights
 
 from data_gen import build_tokenizer
 from probing.attribution import logit_differences
 from probing.models.presets import build_model
 from probing.models.training import (
+    SNAPSHOTS,
     TrainingConfig,
     TrainingError,
+    input_noise,
     last_checkpoint,
+    snapshot_steps,
     train,
 )
 
@@ -108,3 +112,39 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-100" / "trainer_state.json").write_text("{}")
     (tmp_path / "checkpoint-150" / "trainer_state.json").write_text('{"global_step": 1')
     assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-100")
+
+
+def test_snapshots_are_the_model_on_its_way(few: Any, tokenizer: Any, tmp_path: Path) -> None:
+    """The first is the start, the last the trained model, and the first steps lie closest."""
+    model = build_model(tokenizer, "tiny", LABELS, seed=0)
+    texts, labels = few["text"][:], few["label"][:]
+    options: dict[str, Any] = {"quiet": True, "snapshots": True}
+    train(model, tokenizer, texts, labels, TrainingConfig(seed=0), tmp_path, **options)
+    files = sorted((tmp_path / SNAPSHOTS).iterdir())
+    steps = [int(path.stem.removeprefix("step-")) for path in files]
+    assert steps == snapshot_steps(steps[-1])
+    assert steps[0] == 0
+    first, last = load_file(files[0]), load_file(files[-1])
+    start = build_model(tokenizer, "tiny", LABELS, seed=0).state_dict()
+    assert same_weights(first, start)
+    assert same_weights(last, model.state_dict())
+    assert not same_weights(first, last)
+    gaps = np.diff(snapshot_steps(1000))
+    assert len(gaps) == 23
+    assert (np.diff(gaps) >= -1).all(), "but for rounding they grow"
+
+
+def test_noise_on_the_input_is_there_in_training_only_and_goes_again(tokenizer: Any) -> None:
+    model = build_model(tokenizer, "tiny", LABELS, seed=0)
+    words = model.get_input_embeddings()
+    ids = torch.arange(len(tokenizer)).repeat(40)
+    plain = words(ids)
+    with input_noise(model, std=0.5, seed=0):
+        model.eval()
+        assert torch.equal(words(ids), plain)
+        model.train()
+        noise = (words(ids) - plain).detach()
+    n = noise.numel()
+    assert abs(float(noise.mean())) < 4 * 0.5 / math.sqrt(n)
+    assert abs(float(noise.std()) - 0.5) < 4 * 0.5 / math.sqrt(2 * n)
+    assert torch.equal(words(ids), plain)
