@@ -1,14 +1,16 @@
 """Probes find what was planted, and nothing where nothing is."""
 
+import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import check_grad
+from scipy.optimize import check_grad, minimize
+from scipy.special import expit, logsumexp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from probing.arrays import unit
@@ -16,7 +18,7 @@ from probing.probes.head import SingleLocationHead, loss_and_gradient, ragged_so
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
-from probing.probes.logistic import fit_logistic
+from probing.probes.logistic import logistic_path, merge_equal_rows
 from probing.probes.penalty import C_GRID, grouped_folds
 from probing.states.tokens import States, Tokens
 
@@ -101,35 +103,185 @@ def test_once_the_direction_is_projected_out_a_linear_probe_is_at_chance() -> No
     assert LinearProbe(C=1.0).fit(train.X @ other, train.y).score(test.X @ other, test.y) > 0.85
 
 
+def objective(coef: Any, intercept: Any, X: Any, y: Any, C: float) -> float:
+    """The sum of the losses and |coef|^2 / (2 C), written out for each row's label."""
+    logit = X @ np.transpose(coef) + intercept
+    if logit.ndim == 1:
+        logit = np.stack([np.zeros(len(y)), logit], axis=1)
+    return float((logsumexp(logit, axis=1) - logit[np.arange(len(y)), y]).sum()) + float(
+        np.sum(np.square(coef)) / (2 * C)
+    )
+
+
+def least(X: Any, y: Any, C: float) -> float:
+    """The minimum of the objective of two labels, by second-order steps on the formula for two."""
+    rows, sign = np.column_stack([X, np.ones(len(X))]), 2 * y - 1
+    penalty = np.append(np.full(X.shape[1], 1 / C), 0)
+
+    def value_and_slope(w: Any) -> tuple[float, Any]:
+        margin = sign * (rows @ w)
+        value = np.logaddexp(0, -margin).sum() + penalty @ w**2 / 2
+        return value, rows.T @ (-sign * expit(-margin)) + penalty * w
+
+    def curvature(w: Any) -> Any:
+        wrong = expit(-sign * (rows @ w))
+        return (rows.T * (wrong * (1 - wrong))) @ rows + np.diag(penalty)
+
+    minimum = minimize(
+        value_and_slope,
+        np.zeros(rows.shape[1]),
+        jac=True,
+        hess=curvature,
+        method="trust-exact",
+        options={"gtol": 1e-12, "maxiter": 1000},
+    )
+    assert np.abs(minimum.jac).max() < 1e-5 * minimum.fun
+    return float(minimum.fun)
+
+
 @pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_solver_finds_scikit_learns_minimum(C: float, dtype: Any) -> None:
-    X, y, _ = pooled(3000, 2, signal=6.0)
+@pytest.mark.parametrize("signal", [3.0, 12.0])  # labels overlap; labels are separable
+def test_two_labels_are_fitted_to_the_least_objective(C: float, dtype: Any, signal: float) -> None:
+    X, y, _ = pooled(1000, 2, signal=signal)
     probe = LinearProbe(C=C, standardize=False).fit(X.astype(dtype), y)
-    theirs = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-8).fit(X, y)
-    logit = theirs.decision_function(X)
-    least = np.logaddexp(0, -(2 * y - 1) * logit).sum() + (theirs.coef_**2).sum() / (2 * C)
-    assert probe.objective_ == pytest.approx(least, rel=1e-4)  # tol is 1e-5
-    assert_allclose(probe.coef_, theirs.coef_[0], rtol=0.02, atol=0.01)
+    reached = objective(probe.coef_, probe.intercept_, X, y, C)
+    assert reached == pytest.approx(least(X - X.mean(0), y, C), rel=2e-4)
+    assert probe.objective_ == pytest.approx(reached, rel=1e-4)
+    assert probe.coef_.shape == (D,)
+    assert isinstance(probe.intercept_, float)
 
 
-def test_a_hessian_from_some_rows_changes_the_way_and_not_the_minimum() -> None:
-    """Rows in an order that a sample might fall for, on nearly separable labels."""
-    X, y, _ = pooled(3000, 3, signal=8.0)
-    order = np.argsort(y)
-    weight, start = np.ones(3000), np.zeros(D + 1)
-    assert len(X) > 8 * D  # so that rows are sampled
-    _, value, _ = fit_logistic(X[order], y[order] == 1, weight, 1.0, start, tol=1e-8, max_iter=100)
-    theirs = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-10).fit(X, y)
-    logit = theirs.decision_function(X)
-    least = np.logaddexp(0, -(2 * y - 1) * logit).sum() + (theirs.coef_**2).sum() / 2
-    assert value == pytest.approx(least, rel=1e-6)
+def test_the_unit_of_the_states_does_not_matter() -> None:
+    """States a thousand times smaller, coefficients a thousand times larger, the same penalty."""
+    X, y, _ = pooled(500, 3)
+    probe = LinearProbe(C=0.1, standardize=False).fit(X, y)
+    small = LinearProbe(C=0.1 * 1e6, standardize=False).fit(X / 1e3, y)
+    assert_allclose(small.coef_ / 1e3, probe.coef_, rtol=1e-6)
+    assert small.objective_ == pytest.approx(probe.objective_)
+    assert probe.n_iter_ == small.n_iter_ > 0
+
+
+def test_a_fit_along_a_path_is_as_good_as_a_fit_of_its_own() -> None:
+    X, y, _ = pooled(1000, 2, signal=12.0)
+    path = logistic_path(X, y, np.ones(1000), C_GRID, standardize=False)
+    for C, fitted in zip(C_GRID, path, strict=True):
+        alone = LinearProbe(C=C, standardize=False).fit(X, y)
+        assert fitted.objective == pytest.approx(alone.objective_, rel=2e-4)
+
+
+def test_fewer_rows_than_dimensions_and_a_weak_penalty_are_no_obstacle() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 40)).astype(np.float32), np.arange(12) % 2
+    probe = LinearProbe(C=1e6).fit(X, y)
+    assert probe.score(X, y) == 1
+    assert np.isfinite(probe.coef_).all()
+    Z = (X - X.mean(0)) / X.std(0)
+    assert probe.objective_ == pytest.approx(least(Z.astype(float), y, 1e6), rel=1e-3)
+
+
+def test_a_fit_that_runs_out_of_iterations_says_so() -> None:
+    X, y, _ = pooled(500, 2)
+    with pytest.warns(ConvergenceWarning, match="1 iteration"):
+        probe = LinearProbe(C=100.0, max_iter=1).fit(X, y)
+    assert probe.n_iter_ == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert LinearProbe(C=100.0).fit(X, y).objective_ < probe.objective_
+
+
+def test_equal_rows_are_merged_exactly_and_in_order() -> None:
+    X, y, _ = pooled(50, 4)
+    X, y = X.astype(np.float32), y.copy()
+    rows = np.random.default_rng(0).integers(50, size=400)
+    weight = np.random.default_rng(1).random(400)
+    merged, labels, total = merge_equal_rows(X[rows], y[rows], weight)
+    order = list(dict.fromkeys(rows.tolist()))
+    assert (merged == X[order]).all()
+    assert (labels == y[order]).all()
+    assert_allclose(total, [weight[rows == row].sum() for row in order])
+    again = merge_equal_rows(merged, labels, total)
+    assert all(a is b for a, b in zip(again, (merged, labels, total), strict=True))
+    # A state that occurs with two labels stays two rows.
+    assert len(merge_equal_rows(np.ones((4, 2)), np.array([0, 1, 0, 1]), np.ones(4))[0]) == 2
+
+
+# ---- more than two labels
+
+DIRECTIONS = np.linalg.qr(np.random.default_rng(98).standard_normal((D, 3)))[0].T
+NAMES = np.array(["bad", "fair", "good"])
+
+
+def three_labels(n: int, seed: int) -> Pooled:
+    """Each of three labels moves the states along a direction of its own."""
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(12, size=n)
+    y = groups % 3
+    X = rng.standard_normal((n, D)) + 4 * DIRECTIONS[y]
+    return Pooled(X + MEAN, NAMES[y], groups)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+def test_three_labels_are_fitted_as_scikit_learn_fits_them(C: float) -> None:
+    X, y, _ = three_labels(1500, 0)
+    probe = LinearProbe(C=C).fit(X, y)
+    Z, codes = (X - X.mean(0)) / X.std(0), np.searchsorted(NAMES, y)
+    plain = LogisticRegression(C=C, tol=1e-9, max_iter=10_000).fit(Z, y)
+    expected = objective(plain.coef_, plain.intercept_, Z, codes, C)
+    assert probe.objective_ == pytest.approx(expected, rel=1e-4)
+    coef = probe.coef_ * X.std(0)  # in the space where it is penalised
+    assert objective(coef, probe.intercept_ + probe.coef_ @ X.mean(0), Z, codes, C) == (
+        pytest.approx(expected, rel=1e-4)
+    )
+    assert_allclose(coef, plain.coef_, rtol=0.02, atol=0.02 * np.abs(plain.coef_).max())
+    assert (probe.predict(X) == plain.predict(Z)).mean() > 0.998
+    assert probe.decision_function(X).shape == (1500, 3)
+    assert (probe.classes_ == NAMES).all()
+
+
+def test_directions_of_three_labels_are_found() -> None:
+    probe = LinearProbe().fit(*three_labels(3000, 0))
+    assert probe.direction_.shape == (3, D)
+    assert_allclose(np.linalg.norm(probe.direction_, axis=1), 1)
+    # With equally frequent labels and noise that is alike everywhere, a logit reads its own mean
+    # against the mean of all.
+    expected = DIRECTIONS - DIRECTIONS.mean(0)
+    cosines = probe.direction_ @ (expected / np.linalg.norm(expected, axis=1)[:, None]).T
+    assert cosines.diagonal().min() > 0.95
+    assert cosines[~np.eye(3, dtype=bool)].max() < 0
+    X, y, _ = three_labels(3000, 1)
+    assert probe.score(X, y) > 0.95
+    assert probe.cv_scores_.max() > 0.95
+
+
+def test_on_three_shuffled_labels_a_linear_probe_is_at_chance() -> None:
+    rng = np.random.default_rng(0)
+    (X, y, _), test = three_labels(3000, 0), three_labels(4000, 1)
+    probe = LinearProbe(C=1.0).fit(X, shuffled_labels(y, None, rng))
+    # four standard errors of 4000 sentences are .03
+    assert abs(probe.score(test.X, shuffled_labels(test.y, None, rng)) - 1 / 3) < 0.03
+
+
+def test_three_labels_shuffled_over_words_are_not_the_same_under_other_names() -> None:
+    groups = np.arange(6)
+    y, rng = NAMES[groups % 3], np.random.default_rng(0)
+    for _ in range(50):
+        drawn = shuffled_labels(y, groups, rng)
+        assert sorted(drawn) == sorted(y)
+        assert (drawn[:3] != drawn[3:]).any(), "words of one label would keep one label"
+
+
+def test_constant_states_say_nothing_of_three_labels() -> None:
+    y = NAMES[np.array([0, 1, 2, 2])]
+    probe = LinearProbe(C=1.0).fit(np.full((4, 3), 0.1, dtype=np.float32), y)
+    assert (probe.direction_ == 0).all()
+    assert (probe.predict(np.full((4, 3), 0.1)) == "good").all(), "the most frequent one"
 
 
 def test_repeated_states_count_as_often_as_they_occur() -> None:
     X, y, _ = pooled(200, 4)
     times = np.random.default_rng(0).integers(1, 5, size=200)
-    probe = LinearProbe(C=0.1, tol=1e-12)
+    probe = LinearProbe(C=0.1, tol=1e-8)
     once = clone(probe).fit(X, y)
     weighted = clone(probe).fit(X, y, sample_weight=times)
     repeated = clone(probe).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
@@ -331,7 +483,7 @@ X, Y = np.zeros((4, 3)), np.array([0, 1, 0, 1])
         (1.0, np.zeros(4), Y, None, r"shape \(n, d\)"),
         (1.0, np.full((4, 3), np.nan), Y, None, "finite"),
         (1.0, X, Y[:3], None, "one label for each|one entry for each"),
-        (1.0, X, np.zeros(4), None, "exactly two labels"),
+        (1.0, X, np.zeros(4), None, "at least two labels"),
         (0.0, X, Y, None, "C must be positive"),
         (None, X, Y, None, "give groups"),
         (None, X, Y, np.zeros(3), "groups must be one per sentence|one entry for each"),
@@ -348,6 +500,15 @@ def test_bad_input_to_a_probe_is_refused(
             SingleLocationHead(C=C).fit(
                 X, Tokens(np.arange(5), np.ones(4, bool), labels=y, words=groups)
             )
+
+
+def test_the_head_refuses_three_labels_and_a_probe_refuses_rows_without_weight() -> None:
+    tokens = Tokens(np.arange(5), np.ones(4, bool), labels=np.array([0, 1, 2, 1]))
+    with pytest.raises(ValueError, match="exactly two labels, not 3"):
+        SingleLocationHead(C=1.0).fit(X, tokens)
+    for weight in (np.zeros(4), np.full(4, -1.0), np.ones(3)):
+        with pytest.raises(ValueError, match="sample_weight"):
+            LinearProbe(C=1.0).fit(X, Y, sample_weight=weight)
 
 
 @pytest.mark.parametrize(
@@ -414,6 +575,17 @@ def test_the_reader_finds_where_and_reads_what() -> None:
     new[:, 0] = 0
     assert tokens.informative[reader.located(new, tokens)].mean() < 0.4
     assert reader.score(new, tokens) < 0.75
+
+
+def test_the_reader_reads_three_labels() -> None:
+    X, tokens = two_kinds_of_token(np.random.default_rng(0))
+    y = tokens.words % 3
+    X[tokens.informative, 3:6] += 3 * np.eye(3)[y]
+    reader = LocateAndRead(C=1.0).fit(X, replace(tokens, labels=NAMES[y]))
+    assert reader.v_hat_.shape == (3, D)
+    assert reader.score(X, replace(tokens, labels=NAMES[y])) == 1
+    other = shuffled_labels(NAMES[y], None, np.random.default_rng(0))  # the control
+    assert reader.score(X, replace(tokens, labels=other)) < 0.5
 
 
 def test_the_reader_takes_the_first_of_equal_tokens_and_checks_its_input() -> None:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probing.arrays import BoolArray, FloatArray, IntArray, unit
 from probing.probes.location import TokenProbe, check_tokens, labels_of
-from probing.probes.logistic import check_labels, moments, one_blas_thread
+from probing.probes.logistic import check_two_labels, moments, one_blas_thread
 from probing.probes.penalty import C_GRID, choose_penalty
 from probing.states.tokens import Tokens
 
@@ -47,8 +47,9 @@ class SingleLocationHead(TokenProbe):
     max_sentences : how many are used at most, drawn at random; templated ones repeat. None: all.
     n_starts : the problem is not convex. The first start attends evenly and reads along the
         difference of the classes' means, the others attend at random; the best is kept.
-    max_iter, tol : of L-BFGS, tol absolute on the mean loss: at 1e-5 the fit stops far from its
-        minimum, and that depends on where it started.
+    max_iter : of L-BFGS.
+    tol : of L-BFGS, absolute on the mean loss: at 1e-5 the fit stops far from its minimum, and that
+        depends on where it started.
     random_state : seed of the drawn sentences and the random starts.
 
     Attributes
@@ -86,12 +87,12 @@ class SingleLocationHead(TokenProbe):
         if self.max_sentences is not None and self.max_sentences < 2:
             raise ValueError(f"max_sentences must be at least 2, not {self.max_sentences}")
         X = check_tokens(X, tokens)
-        self.classes_, positive = check_labels(labels_of(tokens), len(tokens))
+        self.classes_, positive = check_two_labels(labels_of(tokens), len(tokens))
         rng = np.random.default_rng(self.random_state)
         if self.max_sentences is not None and len(tokens) > self.max_sentences:
             drawn = np.sort(rng.choice(np.arange(len(tokens)), self.max_sentences, replace=False))
             X, tokens, positive = X[tokens.rows(drawn)], tokens.take(drawn), positive[drawn]
-            check_labels(positive, len(tokens))  # both are still there
+            check_two_labels(positive, len(tokens))  # both are still there
         starts = rng.standard_normal((self.n_starts - 1, X.shape[1]))
 
         def path(part: IntArray, grid: Sequence[float] = C_GRID) -> Any:

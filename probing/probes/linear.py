@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from probing.arrays import FloatArray, unit
 from probing.probes.logistic import (
+    Fitted,
     check_labels,
     check_states,
+    label_of,
     logistic_path,
     logit_of,
     one_blas_thread,
@@ -23,18 +25,23 @@ from probing.probes.penalty import C_GRID, choose_penalty
 
 
 class Linear(BaseEstimator):  # type: ignore[misc]
-    """A probe whose logit is linear in a state: ``coef_`` and ``intercept_``."""
+    """A probe whose logits are linear in a state: ``coef_`` and ``intercept_``."""
 
     def decision_function(self, X: Any) -> FloatArray:
-        """The logit of the second class, or of being informative, for states (n, d)."""
+        """The logit of the second label, or of being informative, for states (n, d): shape (n,).
+
+        With more than two labels a logit for each of them: (n, n_labels).
+        """
         check_is_fitted(self, "coef_")
-        return logit_of(check_states(X, len(self.coef_)), (self.coef_, self.intercept_))
+        X = check_states(X, self.coef_.shape[-1])
+        return logit_of(X, Fitted(self.coef_, self.intercept_))
 
 
 class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
-    """Logistic regression of a binary label on one state per sentence.
+    """Logistic regression of a label, one of two or more, on one state per sentence.
 
-    On [CLS] this is the paper's probe, on the informative token its direction is v_hat.
+    On [CLS] this is the paper's probe, on the informative token its direction is v_hat. With more
+    than two labels the logits are those of a softmax.
 
     Parameters
     ----------
@@ -42,14 +49,23 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
         by ``groups`` (adjectives), a tie going to the stronger penalty.
     standardize : penalise in units of each coordinate's standard deviation, so that C means
         the same in all layers.
-    tol, max_iter : of Newton's method, tol relative to the objective.
+    tol : L-BFGS stops where no derivative of the objective (in standardised coordinates) exceeds
+        this share of the objective.
+    max_iter : of L-BFGS. A fit that is not done by then is kept, and scikit-learn's
+        ConvergenceWarning says so.
 
     Attributes
     ----------
-    coef_, intercept_ : of the logit, in the space of the states as given
-    direction_ : coef_ at unit length (v_hat); zero if the states do not vary at all
-    C_, cv_scores_ : the chosen C; mean held-out accuracy for each of C_GRID (None if C was given)
-    objective_ : minimum of the penalised sum of losses;  classes_ : the two labels;  n_iter_
+    classes_ : the labels, sorted
+    coef_ : of the logit, in the space of the states as given: (d,) for two labels, else
+        (n_labels, d); the rows then sum to zero
+    intercept_ : of the logit: a float for two labels, else (n_labels,)
+    direction_ : coef_ at unit length (v_hat), with more than two labels each row of it; zero if
+        the states do not vary at all
+    C_ : the C that was given or chosen
+    cv_scores_ : mean held-out accuracy for each of C_GRID (None if C was given)
+    objective_ : the penalised sum of losses that was reached
+    n_iter_ : iterations of the last fit
 
     >>> states = extract(model, tokenizer, dataset["train"])
     >>> LinearProbe().fit(states.at(3, "cls"), states.tokens.labels, groups=states.tokens.words)
@@ -60,8 +76,8 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
         *,
         C: float | None = None,
         standardize: bool = True,
-        tol: float = 1e-5,
-        max_iter: int = 100,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
     ) -> None:
         self.C = C
         self.standardize = standardize
@@ -72,27 +88,29 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, groups: Any = None, *, sample_weight: Any = None) -> Self:
         """Fit to states X (n, d) and labels y (n,); groups (n,) are needed to choose C."""
         X = check_states(X)
-        self.classes_, positive = check_labels(y, len(X))
+        self.classes_, codes = check_labels(y, len(X))
         weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
         if weight.shape != (len(X),) or not (np.isfinite(weight) & (weight >= 0)).all():
             raise ValueError("sample_weight must be a finite weight of at least 0 for each row")
+        if not weight.any():
+            raise ValueError("sample_weight must not be 0 for all rows")
         options = {name: getattr(self, name) for name in ("standardize", "tol", "max_iter")}
 
         def path(rows: Any, grid: Sequence[float] = C_GRID) -> Any:
-            return logistic_path(X[rows], positive[rows], weight[rows], grid, **options)
+            return logistic_path(X[rows], codes[rows], weight[rows], grid, **options)
 
-        def accuracy(fitted: Any, part: Any) -> Any:
-            return np.mean((logit_of(X[part], fitted) > 0) == positive[part])
+        def accuracy(fitted: Fitted, part: Any) -> Any:
+            return np.mean(label_of(logit_of(X[part], fitted)) == codes[part])
 
-        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, positive, groups)
+        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, codes, groups)
         (solution,) = path(slice(None), (self.C_,))
         self.coef_, self.intercept_, self.objective_, self.n_iter_ = solution
-        self.direction_ = unit(self.coef_)
+        self.direction_ = np.apply_along_axis(unit, -1, self.coef_)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(int)])
+        """The label of the highest logit; of two labels the second where its logit is positive."""
+        return np.asarray(self.classes_[label_of(self.decision_function(X))])
 
 
 def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArray[Any]:
@@ -101,7 +119,8 @@ def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArra
     ``groups=None`` permutes rows: a probe should be at chance even on the sentences it was fitted
     to (but for overfitting). With groups (adjectives, each of one label) labels are permuted over
     them: a probe can memorise the words, and must be at chance only on *other* ones. The labels
-    themselves and their opposites, likely draws among few groups, are left out.
+    themselves under other names (for two labels: their opposites), likely draws among few groups,
+    are left out.
 
     >>> shuffled_labels([0, 0, 1, 1], ["bad", "bad", "good", "good"], np.random.default_rng(0))
     """
@@ -117,6 +136,6 @@ def shuffled_labels(y: Any, groups: Any, rng: np.random.Generator) -> npt.NDArra
         raise ValueError("a group holds both labels: they cannot be permuted over groups")
     for _ in range(1000):
         drawn = rng.permutation(own)
-        if 0 < np.mean(drawn == own) < 1:
-            break  # else, with two groups, there is nothing but the two
+        if len(set(zip(own.tolist(), drawn.tolist(), strict=True))) > len(np.unique(own)):
+            break  # else, with one group per label, there is nothing but other names
     return np.asarray(drawn[codes])

@@ -30,7 +30,11 @@ class LocateAndRead(TokenProbe):
 
     Attributes
     ----------
-    location_, value_ : the two probes;  k_hat_, v_hat_ : their directions;  classes_
+    classes_ : the labels, two or more
+    location_ : the LocationProbe
+    value_ : the LinearProbe
+    k_hat_ : the direction of location_
+    v_hat_ : the direction of value_; with more than two labels one per label, (n_labels, d)
     C_ : of the value probe
     cv_scores_ : accuracy of both together on held-out words, one per fold (None if C was given)
 
@@ -45,12 +49,12 @@ class LocateAndRead(TokenProbe):
     def fit(self, X: Any, tokens: Tokens) -> Self:
         """Fit to states X (n_tokens, d) and tokens.labels; tokens.words are needed to choose C."""
         X = check_tokens(X, tokens, located=True)
-        self.classes_, positive = check_labels(labels_of(tokens), len(tokens))
+        self.classes_, codes = check_labels(labels_of(tokens), len(tokens))
         self._fit_both(X, tokens, self.C, self.C)
         self.cv_scores_ = None
         if self.C is None:
             scores = []
-            for train, test in grouped_folds(positive, tokens.words):
+            for train, test in grouped_folds(codes, tokens.words):
                 part, rows = LocateAndRead(random_state=self.random_state), tokens.rows(train)
                 part._fit_both(X[rows], tokens.take(train), self.location_.C_, self.value_.C_)
                 scores.append(part.score(X[tokens.rows(test)], tokens.take(test)))

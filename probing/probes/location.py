@@ -14,7 +14,13 @@ from sklearn.base import BaseEstimator
 
 from probing.arrays import BoolArray, FloatArray, IntArray, unit
 from probing.probes.linear import Linear
-from probing.probes.logistic import check_states, logistic_path, logit_of, one_blas_thread
+from probing.probes.logistic import (
+    Fitted,
+    check_states,
+    logistic_path,
+    logit_of,
+    one_blas_thread,
+)
 from probing.probes.penalty import C_GRID, choose_penalty
 from probing.states.tokens import Tokens
 
@@ -59,14 +65,20 @@ class LocationProbe(TokenProbe, Linear):
 
     Parameters
     ----------
-    C, standardize : as for LinearProbe; the cross-validation goes by ``score`` on held-out words
+    C : as for LinearProbe; the cross-validation goes by ``score`` on held-out words
         (``tokens.words``).
-    max_tokens : at most so many enter a fit, half of them informative if there are as many, drawn
-        with the seed ``random_state``. Templated tokens repeat; None takes them all.
+    standardize : as for LinearProbe.
+    max_tokens : at most so many enter a fit, half of them informative if there are as many.
+        Templated tokens repeat; None takes them all.
+    random_state : seed of the drawn tokens.
 
     Attributes
     ----------
-    direction_ (k_hat), coef_, intercept_, C_, cv_scores_ : as for LinearProbe
+    coef_ : of the logit of being informative, (d,), in the space of the states as given
+    intercept_ : of that logit
+    direction_ : coef_ at unit length (k_hat)
+    C_ : the C that was given or chosen
+    cv_scores_ : mean held-out score for each of C_GRID (None if C was given)
 
     >>> states = extract(model, tokenizer, dataset["train"], positions=["tokens"]).words_only()
     >>> LocationProbe().fit(states.at(3), states.tokens).score(states.at(3), states.tokens)
@@ -91,7 +103,7 @@ class LocationProbe(TokenProbe, Linear):
         X = check_tokens(X, tokens, located=True)
         rng = np.random.default_rng(self.random_state)
 
-        def rank_score(fitted: Any, part: IntArray) -> float:
+        def rank_score(fitted: Fitted, part: IntArray) -> float:
             scores = logit_of(X[tokens.rows(part)], fitted)
             return float(np.mean(informative_ranks(scores, tokens.take(part)) == 1))
 
@@ -100,10 +112,10 @@ class LocationProbe(TokenProbe, Linear):
             own = tokens.informative[chosen]
             return logistic_path(X[chosen], own, weight, grid, standardize=self.standardize)
 
-        alike = np.zeros(len(tokens), dtype=bool)  # labels need no balance
+        alike = np.zeros(len(tokens), dtype=int)  # labels need no balance
         self.C_, self.cv_scores_ = choose_penalty(self.C, path, rank_score, alike, tokens.words)
         (fitted,) = path(np.arange(len(tokens)), (self.C_,))
-        self.coef_, self.intercept_ = fitted[:2]
+        self.coef_, self.intercept_ = fitted.coef, fitted.intercept
         self.direction_ = unit(self.coef_)
         return self
 

@@ -1,15 +1,16 @@
-"""Logistic regression on states: a Newton solver made for many rows of a templated dataset.
+"""Logistic regression on states: scikit-learn's, along a path of penalties.
 
-C is scikit-learn's: |w|^2 / (2 C) is added to the sum of the losses.
+C is scikit-learn's: |w|^2 / (2 C) is added to the sum of the losses. Two labels have one logit,
+that of the second; more labels have a logit each, and the loss is that of their softmax.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
-from scipy.special import expit
+from sklearn import config_context
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from probing.arrays import BoolArray, FloatArray, IntArray
@@ -19,122 +20,109 @@ from probing.arrays import BoolArray, FloatArray, IntArray
 one_blas_thread = threadpool_limits.wrap(limits=1, user_api="blas")
 
 
-def fit_logistic(
-    X: FloatArray,
-    positive: BoolArray,
-    weight: FloatArray,
-    C: float,
-    w: FloatArray,
-    *,
-    tol: float,
-    max_iter: int,
-) -> tuple[FloatArray, float, int]:
-    """Minimise the penalised logistic loss by Newton's method from w = (coefficients, intercept).
+class Fitted(NamedTuple):
+    """A solution: logits are linear in the states as given."""
 
-    The gradient is exact, the Hessian estimated from some rows as long as its steps are good:
-    it is nine tenths of the cost and need not be exact. Products are in the precision of X.
-    """
-    n, d = X.shape
-    sign = np.where(positive, 1, -1)
-    penalty = np.append(np.full(d, 1 / C), 0.0)
-    n_rows = min(n, 8 * d)
-    # Strided rows would keep step with the grid of a templated dataset.
-    rows = np.random.default_rng(0).permutation(n)[:n_rows]
-
-    def along(w: FloatArray) -> FloatArray:
-        return np.asarray(X @ w[:-1].astype(X.dtype), dtype=float) + w[-1]
-
-    logit = along(w)
-
-    def objective(logit: FloatArray, w: FloatArray) -> float:
-        return float(weight @ np.logaddexp(0, -sign * logit) + penalty @ w**2 / 2)
-
-    value, n_iter = objective(logit, w), 0
-    while n_iter < max_iter:
-        n_iter += 1
-        wrong = expit(-sign * logit)
-        residual = -weight * sign * wrong
-        gradient = penalty * w + np.append(residual.astype(X.dtype) @ X, residual.sum())
-        curvature = weight * wrong * (1 - wrong)
-        step = -cho_solve(cho_factor(_hessian(X, curvature, rows, penalty)), gradient)
-        decrement = -float(gradient @ step)
-        if decrement <= tol * value:
-            break
-        change = along(step)
-        t, new = 1.0, objective(logit + change, w + step)
-        while new > value - 1e-4 * t * decrement and t > 1e-4:
-            t /= 2
-            new = objective(logit + t * change, w + t * step)
-        if t < 1 and len(rows) < n:
-            rows = np.arange(n)  # the estimate misled: from here on the exact Hessian
-        if new >= value:
-            if len(rows) == n:
-                break  # as far as rounding lets us see
-            continue
-        w, logit, value = w + t * step, logit + t * change, new
-    return w, value, n_iter
-
-
-def _hessian(X: FloatArray, curvature: FloatArray, rows: IntArray, penalty: FloatArray) -> Any:
-    d, total = X.shape[1], curvature.sum()
-    some = curvature[rows]
-    scale = total / max(some.sum(), 1e-300) if len(rows) < len(X) else 1.0
-    root = np.sqrt(some * scale)
-    A = X[rows] * root[:, None].astype(X.dtype)
-    H = np.empty((d + 1, d + 1))
-    H[:d, :d] = A.T @ A
-    H[d, :d] = H[:d, d] = root.astype(X.dtype) @ A
-    H[d, d] = total
-    H[np.diag_indices(d + 1)] += penalty + 1e-9 * (1 + np.trace(H) / (d + 1))
-    return H
+    coef: FloatArray  # (d,) for two labels, (n_labels, d) for more
+    intercept: Any  # a float for two labels, (n_labels,) for more
+    objective: float = np.nan
+    n_iter: int = 0
 
 
 def logistic_path(
     X: FloatArray,
-    positive: BoolArray,
+    y: IntArray | BoolArray,
     weight: FloatArray,
     grid: Sequence[float],
     *,
     standardize: bool = True,
-    tol: float = 1e-5,
-    max_iter: int = 100,
-) -> Iterator[tuple[FloatArray, float, float, int]]:
-    """Coefficients, intercept, objective and iterations for each C, each fit from the last one.
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> Iterator[Fitted]:
+    """The solution for each C, each fit from the last one; the grid should ascend.
 
-    ``standardize`` penalises in units of each coordinate's standard deviation.
+    ``y`` holds numbers of labels, 0 .. n_labels - 1, each of which occurs. ``standardize``
+    penalises in units of each coordinate's standard deviation. Without it the problem is still
+    solved on states that are centred and divided by one number, which C makes up for: the same
+    solution, and a tolerance that does not depend on the unit of the states.
     """
-    X, positive, weight = merge_equal_rows(X, positive, weight)
-    mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
-    if standardize:
-        mean, scale = moments(X, weight)
-    Z = ((X - mean) / scale).astype(X.dtype) if standardize else X
-    w = np.zeros(X.shape[1] + 1)
+    X, y, weight = merge_equal_rows(X, y, weight)
+    mean, scale = moments(X, weight)
+    if not standardize:
+        scale = np.full_like(scale, np.median(scale))
+    Z = ((X - mean) / scale).astype(X.dtype)
+    model = LogisticRegression(max_iter=max_iter, warm_start=True)
     for C in grid:
-        w, objective, n_iter = fit_logistic(Z, positive, weight, C, w, tol=tol, max_iter=max_iter)
-        coef = w[:-1] / scale
-        yield coef, float(w[-1] - coef @ mean), objective, n_iter
+        model.C = C if standardize else C * scale[0] ** 2
+        objective, n_iter = _minimise(model, Z, y, weight, tol)
+        coef = model.coef_ / scale
+        intercept = model.intercept_ - coef @ mean
+        if len(coef) == 1:
+            yield Fitted(coef[0], float(intercept[0]), objective, n_iter)
+        else:
+            yield Fitted(coef, intercept, objective, n_iter)
 
 
-def logit_of(X: FloatArray, fitted: Any) -> FloatArray:
-    """Logits of states under a solution, whose first two entries are (coefficients, intercept).
+def _minimise(
+    model: LogisticRegression, Z: FloatArray, y: Any, weight: FloatArray, tol: float
+) -> tuple[float, int]:
+    """Fit the model from where it stands: the objective that was reached, and the iterations.
+
+    L-BFGS stops where no derivative of the mean objective exceeds scikit-learn's tol. That has to
+    be a share of the objective: on separable labels with a weak penalty the objective is 1e-6
+    itself, and a fixed tol would leave the model where it stood.
+    """
+    start, total, n_iter = _objective(model, Z, y, weight), weight.sum(), 0
+    while True:
+        model.tol = tol * start / total
+        # All of this has been checked; in small fits the checks take longer than the fit.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            model.fit(Z, y, sample_weight=weight)
+        n_iter += int(model.n_iter_[0])
+        reached = _objective(model, Z, y, weight)
+        # Ten times C lowers the minimum less than tenfold: along a grid of decades one fit will do.
+        if reached > start / 10 or model.n_iter_[0] >= model.max_iter:
+            return reached, n_iter
+        start = reached
+
+
+def _objective(model: LogisticRegression, Z: FloatArray, y: Any, weight: FloatArray) -> float:
+    """The sum of the losses and the penalty; for a model that was not fitted, at zero."""
+    if not hasattr(model, "coef_"):
+        return float(weight.sum() * np.log(len(np.unique(y))))
+    logit = np.asarray(Z @ model.coef_.T.astype(Z.dtype), dtype=float) + model.intercept_
+    if logit.shape[1] == 1:
+        logit = logit * (-0.5, 0.5)  # a softmax of two, with the same difference
+    own = logit[np.arange(len(y)), np.asarray(y, dtype=int)]
+    losses = np.logaddexp.reduce(logit, axis=1) - own
+    return float(weight @ losses + np.sum(model.coef_.astype(float) ** 2) / (2 * model.C))
+
+
+def logit_of(X: FloatArray, fitted: Fitted) -> FloatArray:
+    """Logits of states: (n,) for two labels, (n, n_labels) for more.
 
     In double precision: states vary little around a mean that is large, and coefficients are large.
     """
-    return np.asarray(X @ fitted[0] + fitted[1])
+    return np.asarray(X @ fitted.coef.T + fitted.intercept)
 
 
-def merge_equal_rows(
-    X: FloatArray, positive: BoolArray, weight: FloatArray
-) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """Equal states of equal label as one row that weighs their sum: templated sentences repeat."""
-    # Equal rows have equal projections; that unequal ones differ is checked, not assumed.
-    key = X @ np.asarray(np.random.default_rng(0).standard_normal(X.shape[1]), dtype=X.dtype)
-    both = np.stack([key.astype(float), positive])
-    _, first, codes = np.unique(both, axis=1, return_index=True, return_inverse=True)
-    codes = codes.reshape(-1)
-    if len(first) == len(X) or not np.array_equal(X[first][codes], X):
-        return X, positive, weight
-    return X[first], positive[first], np.bincount(codes, weight)
+def label_of(logit: FloatArray) -> IntArray:
+    """The number of the label that the logits speak for."""
+    return np.asarray(logit > 0, dtype=int) if logit.ndim == 1 else np.argmax(logit, axis=1)
+
+
+def merge_equal_rows(X: FloatArray, y: Any, weight: FloatArray) -> tuple[FloatArray, Any, Any]:
+    """Equal states of equal label as one row that weighs their sum: templated sentences repeat.
+
+    Rows keep the order in which they first occur.
+    """
+    numbers: dict[tuple[bytes, Any], int] = {}
+    keys = zip(map(bytes, np.ascontiguousarray(X)), np.asarray(y).tolist(), strict=True)
+    codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+    if len(numbers) == len(X):
+        return X, y, weight
+    first = np.unique(codes, return_index=True)[1]
+    return X[first], y[first], np.bincount(codes, weight)
 
 
 def moments(X: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -165,12 +153,20 @@ def check_states(X: Any, d: int | None = None) -> FloatArray:
     return X
 
 
-def check_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], BoolArray]:
-    """The two labels, and where the second one is."""
+def check_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], IntArray]:
+    """The labels, two or more, and the number of each row's label."""
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y must have one label for each of {n} rows, not shape {y.shape}")
-    classes = np.unique(y)
-    if len(classes) != 2:
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must hold at least two labels, not {len(classes)}")
+    return classes, codes
+
+
+def check_two_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], BoolArray]:
+    """The labels, exactly two, and where the second one is."""
+    classes, codes = check_labels(y, n)
+    if len(classes) > 2:
         raise ValueError(f"y must hold exactly two labels, not {len(classes)}")
-    return classes, y == classes[1]
+    return classes, codes == 1
