@@ -86,7 +86,7 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
         *,
         C: float | None = None,
         standardize: bool = True,
-        tol: float = 3e-4,
+        tol: float = 1e-4,
         max_iter: int = 1000,
     ) -> None:
         self.C = C

@@ -36,7 +36,7 @@ def logistic_path(
     grid: Sequence[float],
     *,
     standardize: bool = True,
-    tol: float = 3e-4,
+    tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> Iterator[Fitted]:
     """The solution for each C, each fit from the last one; the grid should ascend.
