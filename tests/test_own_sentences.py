@@ -153,7 +153,7 @@ def test_own_sentences_are_probed_end_to_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = write(tmp_path / "own.csv", ROWS)
-    options: dict[str, Any] = {"data": str(data), "layers": (3,), "controls": False, "jobs": 1}
+    options: dict[str, Any] = {"data": str(data), "layers": (3,), "no_controls": True, "jobs": 1}
     wanted = probes.Options(**options, output=tmp_path / "out")
     make(probes.STUDY, wanted)
     table = pd.read_parquet(tmp_path / "out" / "probes.parquet")

@@ -601,3 +601,30 @@ def test_the_reader_takes_the_first_of_equal_tokens_and_checks_its_input() -> No
     with pytest.raises(ValueError, match="informative"):
         nowhere = np.zeros_like(tokens.informative)
         LocateAndRead(C=1.0).fit(X, replace(tokens, informative=nowhere))
+
+
+@pytest.mark.parametrize(("standardize", "C"), [(False, 1.0), (True, 1e-4)])
+def test_a_strong_penalty_is_solved_relative_to_what_it_leaves_to_gain(
+    standardize: bool, C: float
+) -> None:
+    """Small raw states: the objective stays near that of guessing, and its excess would look small.
+
+    In single precision such a fit ended 10% of the gain above the minimum, with other predictions.
+    """
+    rng = np.random.default_rng(0)
+    y = np.arange(1501) % 2
+    spread = 2.5e-4 * (rng.standard_normal((1501, 40)) + 0.1 * y[:, None])
+    X = (rng.standard_normal(40) + spread).astype(np.float32)
+    fitted = LinearProbe(C=C, standardize=standardize).fit(X, y)
+    Z = X.astype(float)
+    scale = Z.std(0) if standardize else np.ones(40)
+
+    def objective(w: Any) -> Any:
+        logit = (Z - Z.mean(0)) / scale @ w[:-1] + w[-1]
+        return np.logaddexp(0, (1 - 2 * y) * logit).sum() + w[:-1] @ w[:-1] / (2 * C)
+
+    found = np.append(fitted.coef_ * scale, fitted.intercept_ + fitted.coef_ @ Z.mean(0))
+    least = minimize(objective, found, method="BFGS", options={"gtol": 1e-9}).fun
+    gain = objective(np.zeros(41)) - least
+    assert gain < 0.01 * least, "a strong penalty"
+    assert objective(found) - least < 1e-3 * gain

@@ -48,9 +48,13 @@ def logistic_path(
     """
     X, y, weight = merge_equal_rows(X, y, weight)
     mean, scale = moments(X, weight)
+    dtype = X.dtype
     if not standardize:
         scale = np.full_like(scale, np.median(scale))
-    Z = ((X - mean) / scale).astype(X.dtype)
+        # A C for small raw states is a strong penalty: what the fit gains may be less than the
+        # rounding of a loss in single precision.
+        dtype = np.dtype(float)
+    Z = ((X - mean) / scale).astype(dtype)
     model = LogisticRegression(max_iter=max_iter, warm_start=True)
     for C in grid:
         model.C = C if standardize else C * scale[0] ** 2
