@@ -34,9 +34,7 @@ from studies.pages.results import TIMED
 STAGES = {  # commands that `make reproduce` runs as part of a stage: not timed again
     "python scripts/figure1.py": "figure1",
     "python scripts/bridge.py": "bridge",
-    "python scripts/controls.py --model results/models/tiny-0": "controls",
     "python scripts/run_slr.py portrait": "slr",
-    "python scripts/run_slr.py layer": "slr",
 }
 ROOT = Path(__file__).parent.parent
 TIMES = ROOT / "docs" / "times.json"

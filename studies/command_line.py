@@ -63,9 +63,9 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
     prog = prog or Path(sys.argv[0]).name
     command = find(name)
     if isinstance(command, dict):  # several studies: the first word names one
-        if not arguments or (arguments[0] not in HELP and arguments[0].startswith("-")):
-            arguments = ["all", *arguments]
-        word, *arguments = arguments
+        word, *arguments = arguments or ["--help"]
+        if word not in HELP and word.startswith("-"):
+            word, arguments = "all", [word, *arguments]
         if not is_one_of(command, word, prog, "study", command.__getitem__):
             return
         command, prog = command[word], f"{prog} {word}"

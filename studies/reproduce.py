@@ -28,7 +28,7 @@ class Options:
     results: Path = Path("results")
     """Folder for all results, one sub-folder per stage."""
     only: tuple[str, ...] = ()
-    """Make only these stages."""
+    """Make only these stages: dataset, figure1, bridge, controls, slr, report."""
     seeds: int | None = None
     """Number of training seeds of the small Transformers; None: 5, or 1 with --smoke."""
     full: bool = False

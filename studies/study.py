@@ -30,7 +30,7 @@ class Options:
     output: Path
     """Folder for the results."""
     overwrite: bool = False
-    """Replace existing results; otherwise current ones are kept and others are an error."""
+    """Replace an existing result; without this a current one is kept and any other is an error."""
 
     def resolved(self) -> Self:
         """The same options, with the defaults that follow from other options filled in."""

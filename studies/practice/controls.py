@@ -33,7 +33,7 @@ TOKEN_SENTENCES = 150  # per split, with the states of all tokens, for the locat
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("value", "summary", "location")
-    """The probes to fit."""
+    """The probes to fit; summary is the paper's ([CLS], or a decoder's last token)."""
     layers: tuple[int, ...] = ()
     """The layers to probe (0 is the embeddings); by default all."""
     max_rows: int = 2000
@@ -111,11 +111,13 @@ def says(tables: Tables) -> Said:
     labels = table[table["task"] == "label"].set_index(keys)
     shown["selectivity"] = labels["selectivity"].map(number)
     shown["compression"] = labels["compression"].map("{:.1f}".format)
+    shown["by word"] = labels["word_compression"].map(number)
     return [
         f"Probes of {model_name(tables)}: accuracy on held-out training sentences for the true "
         "labels, for the control task (for the location, the better of two), for shuffled labels "
         "and along random directions. Selectivity is the accuracy for the true labels minus that "
-        "for the control task; compression is that of the labels in an online code.",
+        "for the control task; compression is that of the labels in an online code, "
+        "sentence by sentence and adjective by adjective (by word).",
         shown,
     ]
 

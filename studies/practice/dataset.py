@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
     output: Path
-    """Folder to write; an existing folder is refused without --overwrite."""
+    """Folder to write."""
     spec: str = "sentiment"
-    """sentiment, sentiment-as-released, restaurant, or the path of your own TOML spec."""
+    """A built-in name (sentiment, sentiment-as-released, restaurant) or the path of a TOML spec."""
     extended: bool = False
     """Add the one-factor splits (ood_greeting, ood_position, ...)."""
     format: Literal["parquet", "jsonl", "arrow"] = "parquet"
     """parquet and jsonl: for load_dataset; arrow: for load_from_disk."""
     max_rows: int = 2_000_000
-    """Largest number of sentences: the dataset is held in memory while it is written."""
+    """Refuse more sentences than this: the dataset is held in memory while it is written."""
 
 
 def run(options: Options) -> Result:

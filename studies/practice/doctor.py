@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject):
-    pass
+    seed: int = 0
+    """Seed of the checks."""
 
 
 def main(options: Options) -> None:

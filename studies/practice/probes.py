@@ -33,7 +33,7 @@ Probe = Literal["summary", "mean", "value", "location", "reader", "head"]
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
     """The probes to fit: summary ([CLS], or a decoder's last token), mean (of the tokens), value
-    (of the informative token), location, reader (locates, then reads), single-location head."""
+    (of the informative token), location, reader (locates, then reads), head (single-location)."""
     layers: tuple[int, ...] = ()
     """The layers to probe (0 is the embeddings); by default all."""
     protocol: Literal["ours", "paper"] = "ours"
@@ -41,7 +41,8 @@ class Options(Subject, StudyOptions):
     no_controls: bool = False
     """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
     max_rows: int = 0
-    """Largest number of sentences per split, drawn at random; 0 takes all."""
+    """Largest number of sentences per split, drawn at random; 0: all (1200 for location, reader and
+    head, 1000 for the untrained model)."""
     jobs: int = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
     output: Path = Path("results/probes")
@@ -217,13 +218,14 @@ def says(tables: Tables) -> Said:
         parts.append(recipe.assign(model="the recipe", probe=f"reader, layer {layer}"))
     shown = pd.concat(parts)
     above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
+    layers = f"layers {above[0]} to {above[-1]}" if len(above) > 1 else f"layer {above[0]}"
     splits = tables["splits"].set_index("split")
     splits.columns = splits.columns.str.replace("_", " ")
     intro = "Sentences and informative words per split; new words are those not in `train`."
     return [
         " ".join(filter(None, [intro, few(splits)])),
         splits,
-        f"Accuracy, mean over layers {above[0]} to {above[-1]}, with the mean ends of its "
+        f"Accuracy, mean over {layers}, with the mean ends of its "
         "intervals (for `location`: share of sentences whose informative token ranks first). "
         "`summary` reads the token that summarises a sentence: [CLS] of an encoder, the last token "
         "of a decoder. The recipe is `reader` at the layer chosen by cross-validation over "

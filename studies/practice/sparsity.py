@@ -29,6 +29,8 @@ MODELS = ("trained", "untrained", "uniform")  # in this order
 class Options(Subject, StudyOptions):
     model: str = "results/transformer"
     """The folder of a model (scripts/train_transformer.py makes one), minilm, or a hub name."""
+    seed: int = 0
+    """Seed of the untrained model."""
     max_rows: int = 1000
     """Largest number of sentences per split, drawn at random."""
     output: Path = Path("results/sparsity")

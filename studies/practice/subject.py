@@ -26,6 +26,11 @@ class Subject:
 
     def resolved(self) -> Self:
         """These options with the default of ``data`` filled in: what the model was trained on."""
+        if self.model.startswith("results/") and not Path(self.model).is_dir():
+            raise ValueError(
+                f"{self.model} is not there; python scripts/train_transformer.py makes "
+                "results/transformer, and python scripts/figure1.py results/models"
+            )
         return self if self.data else replace(self, data=trained_on(self.model))
 
     def check_seed(self) -> None:

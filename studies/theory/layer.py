@@ -22,7 +22,7 @@ FLOOR = 2e-4  # of the risk axes: a few thousand sequences do not resolve less
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of repetitions; None: 4, and 2 of each layer without a part."""
+    """Number of repetitions; None: 4 (2 of each layer without a part), or 20 with --full."""
     d: int = 80
     """Dimension."""
     steps: int | None = None

@@ -22,11 +22,11 @@ TRAINED = (1, 2, 3, 5, 8)  # numbers of informative tokens at which a layer is t
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of repetitions of the trained layer; None: 3."""
+    """Number of repetitions of the trained layer; None: 3, or 20 with --full."""
     d: int = 40
     """Dimension."""
     steps: int | None = None
-    """Number of steps of the trained layer; None: 600."""
+    """Number of steps of the trained layer; None: 600, or 4000 with --full."""
     full: bool = False
     """Train 20 repetitions of 4000 steps (takes minutes)."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of runs per setting; None: 6."""
+    """Number of runs per setting; None: 6, or 30 with --full."""
     steps: int | None = None
     """Number of steps; None: a quarter of the paper's, as a step is four times as large."""
     full: bool = False

@@ -71,6 +71,8 @@ def grid_of(options: Options) -> "Grid":
 
     axes = _read_axes(options.grid) if options.grid else {}
     axes |= dict(_parse_axis(text) for text in options.vary)
+    if axes and options.smoke:
+        raise ValueError("--smoke has its own grid; leave out --grid and --vary")
     if not axes:
         axes = dict(SMOKE if options.smoke else DEFAULT)
     if options.seed and "seed" in axes:
