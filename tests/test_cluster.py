@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import psutil  # type: ignore[import-untyped]
-import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 from waiting_cells import wait, waiting_grid
@@ -16,26 +14,8 @@ from waiting_cells import wait, waiting_grid
 from slr.sweep import Grid, cell_grid, sweep, train_cell
 from slr.sweep import cluster as cluster_module
 from slr.sweep.engine import run_batch
-from slr.sweep.rows import CELL
 
-ROOT = Path(__file__).parent.parent
 SMALL = {"lam": [0.02, 0.1], "step_size": [4e-3, 4e-2, 0.4], "n_steps": 300, "runs": 3}
-
-
-def read(path: Path, column: str) -> list[int]:
-    return [int(x) for x in pq.read_table(path)[column].to_numpy()]
-
-
-def kept(folder: Path) -> list[int]:
-    """The cells whose rows are in the parts."""
-    return [x for path in sorted(folder.glob("part-*.parquet")) for x in read(path, CELL)]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.fixture(scope="module")
