@@ -35,6 +35,7 @@ from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
 from studies.practice.bridge_figures import EDITS, plot_causal, plot_learning
 from studies.practice.figure1_figure import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
+from studies.practice.probes_figure import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
 from studies.theory.conditional_mean import plot_conditional_mean
 from studies.theory.layer import FLOOR, plot_layer
@@ -404,6 +405,32 @@ def check_causal() -> None:
     assert_allclose(curve(heads, "2 layers, from scratch"), [by_layer.index, by_layer])
 
 
+def check_probes() -> None:
+    """Points and intervals of the trained model are those of the table, and so are dotted lines."""
+    keys: dict[str, Any] = {
+        "model": ["trained", "untrained"],
+        "control": ["none"],
+        "probe": ["summary", "reader"],
+        "split": ["train", "test", "ood_tokens"],
+        "layer": [2, 1, 3],
+    }
+    table = table_of(keys, "accuracy")
+    table = table.assign(low=table["accuracy"] - 0.05, high=table["accuracy"] + 0.1)
+    wrong = table.assign(control="shuffled labels", accuracy=0.5, low=0.5, high=0.5)
+    summary, reader = plot_probes(pd.concat([table, wrong]), chosen=2).axes
+    for ax, probe in ((summary, "summary"), (reader, "reader")):
+        for split in ("test", "ood_tokens"):
+            rows = table[(table["probe"] == probe) & (table["split"] == split)]
+            trained = rows[rows["model"] == "trained"].sort_values("layer")
+            assert_allclose(curve(ax, split).y, trained["accuracy"])
+            assert_array_equal(np.round(curve(ax, split).x), [1, 2, 3])
+            assert_allclose(error_bars(ax, split), [trained["low"], trained["high"]])
+            untrained = rows[rows["model"] == "untrained"].sort_values("layer")
+            dotted = [line.y for line in lines(ax) if len(line.y) == 3]
+            assert any(np.allclose(y, untrained["accuracy"]) for y in dotted)
+    assert any(set(line.x) == {2.0} for line in lines(reader)), "the layer that was chosen"
+
+
 # ---- every check, and every check of a wrong drawing
 
 CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its numbers
@@ -420,6 +447,7 @@ CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its num
     check_sweep: "pcolormesh",
     check_curve: "errorbar",
     check_figure_1: "bar errorbar scatter",
+    check_probes: "plot errorbar",
     check_learning: "plot fill_between",
     check_causal: "bar errorbar plot fill_between",
 }

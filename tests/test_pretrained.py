@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from local_hub import COMMIT
+from safetensors.numpy import load_file
 from sklearn.linear_model import LogisticRegression
 from transformers import GPT2Config, GPT2Model
 
@@ -21,6 +22,7 @@ from probing.models import pretrained
 from probing.models.presets import build_model
 from probing.models.pretrained import ModelError, load_model, revision_of, untrained_like
 from probing.probes.by_layer import chosen_layers, layer_means, probe_states
+from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.splits import read_splits
 from probing.sentences import at_most, draw, informative_words
 from probing.states.extraction import extract
@@ -244,6 +246,13 @@ def test_decoders_are_probed_too(
     assert (value["accuracy"] == 1).all()
     plane = pd.read_parquet(tmp_path / "probes" / "plane.parquet")
     assert set(plane["role"]) == {"informative", "neutral"}
+    directions = load_file(tmp_path / "probes" / "directions.safetensors")
+    assert directions["layers"].tolist() == [0, 1]
+    model, tokenizer = load_model(str(tmp_path / "decoder"))
+    states = read_splits(model, tokenizer, build_dataset(tmp_path / "small.toml"))
+    reader = LocateAndRead().fit(*states["train"].at(1, "reader"))
+    np.testing.assert_allclose(directions["k_hat"][1], reader.k_hat_, atol=1e-6)
+    np.testing.assert_allclose(directions["v_hat"][1], reader.v_hat_, atol=1e-6)
 
 
 def test_the_sparsity_script_tells_a_classifier_from_an_encoder(
