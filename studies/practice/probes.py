@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 import pandas as pd
 
-from studies.practice.subject import Subject, model_name
+from studies.practice.subject import AUTO, Subject, model_name
 from studies.rendering import intervals, pivoted
 from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
@@ -54,7 +54,7 @@ class Options(Subject, StudyOptions):
         if not self.probes:
             raise ValueError("--probes needs at least one probe")
         paper = self.protocol == "paper"
-        if paper and (self.data not in (None, AS_RELEASED) or self.probes != Options.probes):
+        if paper and (self.data not in (AUTO, AS_RELEASED) or self.probes != Options.probes):
             raise ValueError(
                 "--protocol paper has its own data and probe; leave out --data and --probes"
             )
@@ -70,7 +70,7 @@ def run(options: Options) -> Result:
     from studies.practice.probes_figure import plot_probes
 
     dataset = options.read_data()
-    check_words(str(options.data), dataset)
+    check_words(options.data, dataset)
     if options.max_rows:
         dataset = at_most(dataset, options.max_rows)
     model, tokenizer = load_model(options.model)

@@ -10,6 +10,7 @@ from studies.study import Tables
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
+AUTO = "auto"
 DEFAULT_DATA = "sentiment"
 SPEC = "spec.toml"  # in the folder of one of our Transformers: the dataset of its training
 
@@ -18,9 +19,9 @@ SPEC = "spec.toml"  # in the folder of one of our Transformers: the dataset of i
 class Subject:
     model: str = "minilm"
     """minilm, the folder of a model, or a name on the Hugging Face hub (bert-base-uncased)."""
-    data: str | None = None
+    data: str = AUTO
     """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL file;
-    by default what the model was trained on if train_transformer.py made it, else sentiment."""
+    auto: what the model was trained on if train_transformer.py made it, else sentiment."""
     seed: int = 0
     """Seed of the untrained model, of controls and of intervals."""
 
@@ -31,7 +32,7 @@ class Subject:
                 f"{self.model} is not there; python scripts/train_transformer.py makes "
                 "results/transformer, and python scripts/figure1.py results/models"
             )
-        return self if self.data else replace(self, data=trained_on(self.model))
+        return replace(self, data=trained_on(self.model)) if self.data == AUTO else self
 
     def check_seed(self) -> None:
         if self.seed < 0:
@@ -46,7 +47,6 @@ class Subject:
         """The dataset; a line is printed that names model and data."""
         from data_gen import read_data
 
-        assert self.data, "resolved() fills in the default"
         dataset = read_data(self.data)
         print(f"model: {self.model}; data: {self.data}", flush=True)
         return dataset
