@@ -64,7 +64,7 @@ def sections(page: str) -> dict[str, Section]:
 
 
 def blocks(document: str) -> list[tuple[list[Entry], str]]:
-    """Of each block, what its comment says and its text."""
+    """The entries and the text of each block."""
     return [(list(_entries(comment)), text) for comment, text in BLOCK.findall(document)]
 
 

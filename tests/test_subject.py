@@ -62,17 +62,19 @@ def reviews() -> Any:
 
 def test_sentences_of_which_the_model_knows_no_informative_word_are_refused(reviews: Any) -> None:
     texts = ["The waiter was friendly and the room was cosy"]
-    with pytest.raises(ValueError, match=r"all informative words are the same \[UNK\]"):
-        Subject(data="restaurant").check_words(build_tokenizer(texts), reviews)
+    with pytest.raises(
+        ValueError, match=r"no informative word is known to minilm: all are \[UNK\]"
+    ):
+        Subject(data="restaurant").check_known_words(build_tokenizer(texts), reviews)
 
 
 def test_splits_of_unknown_words_are_named(
     reviews: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Subject().check_words(build_tokenizer(reviews["train"]["text"][:]), reviews)
+    Subject().check_known_words(build_tokenizer(reviews["train"]["text"][:]), reviews)
     assert "in ood_tokens, ood_structure_tokens" in capsys.readouterr().out
     whole = build_tokenizer([text for split in reviews.values() for text in split["text"][:]])
-    Subject().check_words(whole, reviews)
+    Subject().check_known_words(whole, reviews)
     assert capsys.readouterr().out == "", "all words are known: nothing to say"
 
 

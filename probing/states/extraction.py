@@ -85,15 +85,7 @@ def extract(
     all_tokens = replace(tokens.take(which), **columns)
     with recorded(model, attention=attention, classify=logits) as record:
         anatomy = anatomy_of(model, record)
-        n_tokens, n_sentences = int(all_tokens.offsets[-1]), len(requested)
-        shapes: dict[str, tuple[int, ...]] = {
-            name: (n_tokens if name == "tokens" else n_sentences, anatomy.n_states, anatomy.d_model)
-            for name in positions
-        }
-        if attention:
-            shapes["attention"] = (n_tokens, anatomy.n_states - 1, anatomy.n_heads)
-        if logits:
-            shapes["logits"] = (n_sentences,)
+        shapes = _shapes(all_tokens, anatomy, positions, attention, logits)
         store: MemoryStore | FolderStore = MemoryStore(shapes)
         if folder is not None:
             key = key_of(model, tokenizer, requested, list(shapes))
@@ -139,6 +131,22 @@ def read(model: Any, tokens: Tokens, readout: Readout | None = None) -> States:
         parts = (padded.layers(recording.states), padded.layers(weights), logits)
         layers, attention, values = (part.cpu().numpy() for part in parts)
         return States(tokens, layers, attention=attention, logits=values)
+
+
+def _shapes(
+    tokens: Tokens, anatomy: Anatomy, positions: Sequence[str], attention: bool, logits: bool
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of the requested arrays, by name."""
+    n_tokens, n_sentences = int(tokens.offsets[-1]), len(tokens)
+    shapes: dict[str, tuple[int, ...]] = {
+        name: (n_tokens if name == "tokens" else n_sentences, anatomy.n_states, anatomy.d_model)
+        for name in positions
+    }
+    if attention:
+        shapes["attention"] = (n_tokens, anatomy.n_states - 1, anatomy.n_heads)
+    if logits:
+        shapes["logits"] = (n_sentences,)
+    return shapes
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:

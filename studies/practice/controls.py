@@ -58,7 +58,7 @@ def run(options: Options) -> Result:
     model, tokenizer = load_model(options.model)
     options.check_layers(options.layers, model)
     dataset = control_splits(options.read_data(), max_sentences=options.max_rows)
-    options.check_words(tokenizer, dataset)
+    options.check_known_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
     table = pd.concat(tables, ignore_index=True)

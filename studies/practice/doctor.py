@@ -1,7 +1,7 @@
 """Examine a model and a dataset for faults that give numbers instead of errors.
 
 Prints one line per check: whether it passed, what was measured, what the check protects from. The
-exit code is 0 if all pass, 1 if one fails, 2 if there is no such model or data.
+exit code is 0 if all pass, 1 if one fails, 2 if the model or the data do not exist.
 """
 
 import textwrap

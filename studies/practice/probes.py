@@ -32,8 +32,7 @@ Probe = Literal["summary", "mean", "value", "location", "reader", "head"]
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
-    """The probes to fit: summary ([CLS], or a decoder's last token), mean (of the tokens), value
-    (of the informative token), location, reader (locates, then reads), head (single-location)."""
+    """summary ([CLS] or last token), mean, value (place given), location, reader (both), head."""
     layers: tuple[int, ...] = ()
     """The layers to probe (0 is the embeddings); by default all."""
     protocol: Literal["ours", "paper"] = "ours"
@@ -41,8 +40,7 @@ class Options(Subject, StudyOptions):
     no_controls: bool = False
     """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
     max_rows: int = 0
-    """Largest number of sentences per split, drawn at random; 0: all (1200 for location, reader and
-    head, 1000 for the untrained model)."""
+    """Most sentences per split; 0: all (1200 for token probes, 1000 for the untrained model)."""
     jobs: int = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
     output: Path = Path("results/probes")
@@ -70,12 +68,12 @@ def run(options: Options) -> Result:
     from studies.practice.probes_figure import plot_probes
 
     dataset = options.read_data()
-    check_words(options.data, dataset)
+    check_training_words(options.data, dataset)
     if options.max_rows:
         dataset = at_most(dataset, options.max_rows)
     model, tokenizer = load_model(options.model)
     options.check_layers(options.layers, model)
-    options.check_words(tokenizer, dataset)
+    options.check_known_words(tokenizer, dataset)
     tables, readers = probed(options, model, tokenizer, dataset)
     if not options.no_controls:
         untrained, part = untrained_like(model, options.seed), at_most(dataset, CONTROL_ROWS)
@@ -115,7 +113,7 @@ def write_directions(readers: dict[int, Any], folder: Path) -> None:
     save_file(arrays, folder / DIRECTIONS)
 
 
-def check_words(data: str, dataset: Any) -> None:
+def check_training_words(data: str, dataset: Any) -> None:
     """Refuse data with one training word for a label: C and layer are chosen on held-out words.
 
     A printed note counts the sentences of other splits that are in train.

@@ -49,7 +49,7 @@ def run(options: Options) -> Result:
     if classifies:
         model, tokenizer = load_model(options.model, classifier=True)
     dataset = options.read_data()
-    options.check_words(tokenizer, dataset)
+    options.check_known_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     with counter("attention", "split") as progress:
         limits: dict[str, Any] = {"max_sentences": options.max_rows, "progress": progress}

@@ -20,8 +20,7 @@ class Subject:
     model: str = "minilm"
     """minilm, the folder of a model, or a name on the Hugging Face hub (bert-base-uncased)."""
     data: str = AUTO
-    """A built-in dataset, a TOML spec, a folder of generate_data.py, or your own CSV or JSONL file;
-    auto: what the model was trained on if train_transformer.py made it, else sentiment."""
+    """Name, TOML spec, CSV, JSONL or folder; auto: the model's training data, or sentiment."""
     seed: int = 0
     """Seed of the untrained model, of controls and of intervals."""
 
@@ -51,7 +50,7 @@ class Subject:
         print(f"model: {self.model}; data: {self.data}", flush=True)
         return dataset
 
-    def check_words(self, tokenizer: Any, dataset: "DatasetDict") -> None:
+    def check_known_words(self, tokenizer: Any, dataset: "DatasetDict") -> None:
         """Refuse data whose training split has no informative word that the tokenizer knows.
 
         A printed note names other such splits: on these a word-level model can only guess.
@@ -64,11 +63,11 @@ class Subject:
             tokens = tokenise(tokenizer, part)
             if (tokens.ids[tokens.informative] == tokenizer.unk_token_id).all():
                 unknown.append(name)
-        same = f"all informative words are the same {tokenizer.unk_token} to {self.model}"
+        words = f"informative word is known to {self.model}: all are {tokenizer.unk_token}"
         if "train" in unknown:
-            raise ValueError(f"{self.data}: {same}; give its training sentences with --data")
+            raise ValueError(f"{self.data}: no {words}; give its training sentences with --data")
         if unknown:
-            print(f"note: {same} in {', '.join(unknown)}", flush=True)
+            print(f"note: in {', '.join(unknown)}\nno {words}", flush=True)
 
 
 def trained_on(model: str) -> str:
