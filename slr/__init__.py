@@ -13,7 +13,7 @@ The examples of the functions and classes below use these names.
 
 from typing import Any
 
-from slr.dynamics.experiment import EXPERIMENTS, Experiment, run_experiment
+from slr.dynamics.experiment import EXPERIMENTS, Experiment, published_start, run_experiment
 from slr.dynamics.portrait import FixedPoint, fixed_points, flow
 from slr.dynamics.reduced import pgd, sgd
 from slr.dynamics.trajectory import ALIGNMENT, Trajectory
@@ -34,9 +34,9 @@ __all__ = [
     "ALIGNED", "ALIGNMENT", "EXPERIMENTS", "Estimate", "Experiment", "FixedPoint", "Overlaps",
     "SingleLocationRegressor", "Task", "Trajectory", "Truth", "attention", "bayes_excess_risk",
     "best_oracle_lam", "distance_to_manifold", "empirical_risk", "excess_risk", "fixed_points",
-    "flow", "linear_excess_risk", "oracle_excess_risk", "pgd", "predict", "risk", "risk_gradient",
-    "run_experiment", "sample_batch", "sample_truth", "sgd", "start_on_manifold", "start_on_sphere",
-    "zero_excess_risk",
+    "flow", "linear_excess_risk", "oracle_excess_risk", "pgd", "predict", "published_start", "risk",
+    "risk_gradient", "run_experiment", "sample_batch", "sample_truth", "sgd", "start_on_manifold",
+    "start_on_sphere", "zero_excess_risk",
 ]  # fmt: skip
 
 

@@ -10,10 +10,13 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import MaxNLocator
 
 from slr.dynamics.portrait import FixedPoint, flow
 from slr.dynamics.trajectory import Trajectory
+from slr.erf_risk import excess_risk
+from slr.overlaps import Overlaps
 from slr.task import FloatArray, Task
 from slr.yardsticks import oracle_excess_risk, zero_excess_risk
 
@@ -30,6 +33,8 @@ YARDSTICK_STYLES: dict[str, tuple[str, str, Any]] = {  # name: label, colour, li
     "oracle": (r"erf oracle, best $\lambda$", RED, "--"),
     "bayes": ("Bayes", BLACK, (0, (1, 1))),
 }
+KAPPA, NU = r"$\kappa = k^\top k^\star$", r"$\nu = v^\top v^\star$"
+PATH_COLOURS, PATH_SHADES = (RED, BLUE, BLACK), ("Oranges", "Blues", "Greys")
 KIND_MARKERS = {"minimum": ("o", GREEN), "saddle": ("s", ORANGE), "maximum": ("X", RED)}
 
 
@@ -64,37 +69,49 @@ def task_in_words(task: Task) -> str:
     return rf"{numbers}, $\varepsilon={task.noise_std:g}$" if task.noise_std else numbers
 
 
-def plot_experiment(name: str, trajectory: Trajectory, *, bands: bool = True) -> Figure:
-    """Risk, alignment, paths of two runs in the (kappa, nu) square, and distance to M, by step.
+def plot_experiment(
+    name: str, trajectory: Trajectory, highlighted: Sequence[int] = (0, 1), *, bands: bool = True
+) -> Figure:
+    """Risk, alignment, paths in the (kappa, nu) square and distance to M, as the paper draws them.
 
-    Lines are medians and bands 95% percentile intervals; without ``bands`` every run is one line.
-    Runs that diverged are thin grey lines.
+    Lines are means over runs and bands 95% percentile intervals; without ``bands`` alignment and
+    distance have one line per run. Runs that diverged are thin grey lines. The square shows the
+    ``highlighted`` runs.
     """
     with journal_style():
-        figure, (risk, alignment, square, distance) = panels(2, 2, (7.0, 5.2))
+        figure, (risk, alignment, square, distance) = panels(1, 4, (11.0, 2.9))
         ok = ~trajectory.diverged
         step = trajectory.step
 
-        def draw(ax: Axes, values: FloatArray, colour: str, label: str) -> None:
+        def draw(ax: Axes, values: FloatArray, colour: str, label: str, bands: bool) -> None:
             _draw_runs(ax, step, values[~ok], GREY, "diverged" if colour == BLUE else "")
-            (draw_bands if bands else _draw_runs)(ax, step, values[ok], colour, label)
+            if bands:
+                draw_bands(ax, step, values[ok], colour, label, centre=np.mean)
+            else:
+                _draw_runs(ax, step, values[ok], colour, label)
 
-        draw(risk, trajectory.excess_risk, BLUE, "trained")
+        draw(risk, trajectory.excess_risk, BLUE, "trained", True)
         zero = zero_excess_risk(trajectory.task)
         oracle = oracle_excess_risk(trajectory.task, trajectory.lam[0])
         risk.axhline(zero, color=GREY, ls=":", label="zero predictor")
         label = r"oracle $(k^\star, v^\star)$ at $\lambda_t$"
         risk.plot(step, oracle, color=RED, ls="--", label=label)
-        risk.set(xlabel="step", ylabel="excess risk", yscale="log")
-        risk.legend()
+        risk.set(xlabel="step", ylabel="excess risk", ylim=(0, None))
+        risk.legend(fontsize=7)
 
-        draw(alignment, abs(trajectory.overlaps.kappa), BLUE, r"$|\kappa|$")
-        draw(alignment, abs(trajectory.overlaps.nu), ORANGE, r"$|\nu|$")
-        alignment.set(xlabel="step", ylabel="alignment", ylim=(-0.03, 1.03))
+        draw(alignment, abs(trajectory.overlaps.kappa), BLUE, r"$|\kappa|$", bands)
+        draw(alignment, abs(trajectory.overlaps.nu), ORANGE, r"$|\nu|$", bands)
+        alignment.set(xlabel="step", ylabel=r"alignment with $k^\star$, $v^\star$")
+        alignment.set_ylim(-0.03, 1.03)
         alignment.legend(loc="center right")
 
-        _draw_paths(square, trajectory, np.flatnonzero(ok)[:2])
-        _draw_distance(distance, trajectory, draw)
+        _draw_paths(square, trajectory, highlighted)
+        distance.set(xlabel="step", ylabel=r"distance to $\mathcal{M}$", yscale="log")
+        if trajectory.distance_to_manifold.any():
+            draw(distance, trajectory.distance_to_manifold, PURPLE, "", bands)
+        else:
+            distance.text(0.5, 0.5, "0 at every step", transform=distance.transAxes, ha="center")
+        distance.set(ylim=(1e-8, 2), xlim=alignment.get_xlim())
         for ax in (risk, alignment, distance):
             ax.xaxis.set_major_locator(MaxNLocator(3))  # six digits take room
         figure.suptitle(_headline(name, trajectory), fontsize=9)
@@ -110,13 +127,15 @@ def _headline(name: str, trajectory: Trajectory) -> str:
     return f"{line}, {n_diverged} diverged (grey)" if n_diverged else line
 
 
-def draw_bands(ax: Axes, step: Any, values: FloatArray, colour: str, label: str) -> None:
-    """The median over runs (the first axis) and the 95% percentile interval, by step."""
+def draw_bands(
+    ax: Axes, step: Any, values: FloatArray, colour: str, label: str, centre: Any = np.median
+) -> None:
+    """The median (or other centre) over runs, the first axis, and the 95% percentile interval."""
     if len(values) == 0:
         return
-    low, middle, high = np.percentile(values, [2.5, 50, 97.5], axis=0)
+    low, high = np.percentile(values, [2.5, 97.5], axis=0)
     ax.fill_between(step, low, high, color=colour, alpha=0.2, lw=0)
-    ax.plot(step, middle, color=colour, label=label)
+    ax.plot(step, centre(values, axis=0), color=colour, label=label)
 
 
 def _draw_runs(ax: Axes, step: Any, values: FloatArray, colour: str, label: str) -> None:
@@ -125,55 +144,62 @@ def _draw_runs(ax: Axes, step: Any, values: FloatArray, colour: str, label: str)
         ax.plot([], [], color=colour, label=label or None)
 
 
-def _draw_paths(ax: Axes, trajectory: Trajectory, which: Any) -> None:
-    for run, colour in zip(which, (BLUE, ORANGE), strict=False):
+def _draw_paths(ax: Axes, trajectory: Trajectory, which: Sequence[int]) -> None:
+    """The paths of some runs, from light to dark by step."""
+    for run, colour, shades in zip(which, PATH_COLOURS, PATH_SHADES, strict=False):
         kappa, nu = trajectory.overlaps.kappa[run], trajectory.overlaps.nu[run]
-        ax.plot(kappa, nu, color=colour, lw=1.0, marker=".", ms=2.5, label=f"run {run}")
-        ax.plot(kappa[0], nu[0], "o", color=colour, mfc="white", ms=5)
-        ax.plot(kappa[-1], nu[-1], "*", color=colour, ms=9, mec="black", mew=0.5)
-    ax.set(xlabel=r"$\kappa = k^\top k^\star$", ylabel=r"$\nu = v^\top v^\star$")
-    ax.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), aspect="equal")
+        ax.plot(kappa, nu, color=colour, lw=0.8, alpha=0.6, label=f"run {run}")
+        shade = 0.3 + 0.7 * trajectory.step / trajectory.step[-1]
+        ax.scatter(kappa, nu, c=shade, cmap=shades, vmin=0, vmax=1, s=6, lw=0, zorder=3)
+        ax.plot(kappa[0], nu[0], "o", color=colour, mfc="white", ms=5, zorder=4)
+        ax.plot(kappa[-1], nu[-1], "*", color=colour, ms=9, mec="black", mew=0.5, zorder=4)
+    ax.set(xlabel=KAPPA, ylabel=NU, xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
     if len(which):
-        ax.legend(title="o start, * end", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-
-
-def _draw_distance(ax: Axes, trajectory: Trajectory, draw: Any) -> None:
-    distance = trajectory.distance_to_manifold
-    ax.set(xlabel="step", ylabel=r"distance to $\mathcal{M}$")
-    if distance.max() == 0:
-        ax.text(0.5, 0.5, "exactly 0 at every step", transform=ax.transAxes, ha="center")
-        ax.set(xlim=(trajectory.step[0], trajectory.step[-1]), yticks=[])
-        return
-    ax.set_yscale("log")
-    draw(ax, np.maximum(distance, 1e-16), PURPLE, "")
+        ax.legend(fontsize=7, title="o start, * end", title_fontsize=7)
 
 
 def plot_portrait(
     task: Task, lam: float, points: Sequence[FixedPoint], trajectory: Trajectory | None = None
 ) -> Figure:
-    """The flow on the manifold, its fixed points, and runs on it."""
+    """Fixed points and runs on the landscape of the risk; the flow with its speed as colour."""
     with journal_style():
-        figure, (ax,) = panels(1, 1, (4.6, 4.2))
-        ax.grid(visible=False)
-        axis = np.linspace(-1, 1, 60)
+        figure, (landscape, field) = panels(1, 2, (9.2, 4.4))
+        axis = np.linspace(-1, 1, 121)
         kappa, nu = np.meshgrid(axis, axis)
-        velocity = flow(task, kappa, nu, lam)
-        ax.streamplot(axis, axis, *velocity, color=GREY, density=1.1, linewidth=0.7, arrowsize=0.8)
+        zero = np.zeros_like(kappa)
+        risk = excess_risk(task, Overlaps(kappa, nu, zero, zero, zero), lam)
+        filled = landscape.contourf(axis, axis, risk, levels=24, cmap="cividis")
+        landscape.contour(axis, axis, risk, levels=24, colors="white", linewidths=0.3)
+        figure.colorbar(filled, ax=landscape, label="excess risk", shrink=0.85)
         if trajectory is not None:
             paths = trajectory.overlaps.kappa.T, trajectory.overlaps.nu.T
-            first, *_ = ax.plot(*paths, color=BLUE, lw=1.1, alpha=0.8)
+            edge = [Stroke(linewidth=2.2, foreground=BLACK), Normal()]  # seen on any background
+            first, *_ = landscape.plot(*paths, color="white", lw=1.2, path_effects=edge)
             first.set_label(f"{trajectory.runs} PGD runs")
-            ax.plot(paths[0][0], paths[1][0], ".", color=BLUE, ms=4)
-        for kind, (marker, colour) in KIND_MARKERS.items():
-            places = [(point.kappa, point.nu) for point in points if point.kind == kind]
-            if places:
-                ax.plot(
-                    *zip(*places, strict=True), marker, color=colour, ms=9, mec="black", mew=0.7,
-                    ls="", label=kind, clip_on=False, zorder=5,
-                )  # fmt: skip
-        ax.set(xlabel=r"$\kappa = k^\top k^\star$", ylabel=r"$\nu = v^\top v^\star$")
-        ax.set(xlim=(-1, 1), ylim=(-1, 1), aspect="equal")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4, handletextpad=0.3)
-        title = rf"Flow on $\mathcal{{M}}$: $d={task.d}$, $\gamma^2={task.gamma**2:g}$"
-        figure.suptitle(rf"{title}, $\lambda={lam:g}$", fontsize=9)
+            landscape.plot(paths[0][0], paths[1][0], "o", color="white", mec=BLACK, ms=4)
+        velocity = flow(task, kappa, nu, lam)
+        speed = np.hypot(*velocity)
+        stream = field.streamplot(
+            axis, axis, *velocity, color=speed, cmap="viridis", density=1.4, linewidth=1.0,
+            arrowsize=0.9,
+        )  # fmt: skip
+        figure.colorbar(stream.lines, ax=field, label="speed of the flow", shrink=0.85)
+        for ax, title in ((landscape, r"risk on $\mathcal{M}$"), (field, "gradient flow")):
+            _draw_fixed_points(ax, points)
+            ax.grid(visible=False)
+            ax.set(xlabel=KAPPA, ylabel=NU, xlim=(-1, 1), ylim=(-1, 1), aspect="equal", title=title)
+        legend = landscape.get_legend_handles_labels()
+        figure.legend(*legend, loc="outside lower center", ncols=4)
+        title = rf"$d={task.d}$, $L={task.L}$, $\gamma^2={task.gamma**2:g}$, $\lambda={lam:g}$"
+        figure.suptitle(title, fontsize=9)
         return figure
+
+
+def _draw_fixed_points(ax: Axes, points: Sequence[FixedPoint]) -> None:
+    for kind, (marker, colour) in KIND_MARKERS.items():
+        places = [(point.kappa, point.nu) for point in points if point.kind == kind]
+        if places:
+            ax.plot(
+                *zip(*places, strict=True), marker, color=colour, ms=9, mec="black", mew=0.7,
+                ls="", label=kind, clip_on=False, zorder=5,
+            )  # fmt: skip

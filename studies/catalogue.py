@@ -16,9 +16,10 @@ from studies.theory import (
 )
 
 BEYOND_THE_PAPER = (
-    portrait, yardsticks, scaling, success, layer, activations, conditional_mean, locations,
+    yardsticks, scaling, success, layer, activations, conditional_mean, locations,
     noise_length, sweep,
 )  # fmt: skip
 PRACTICE = tuple(module.STUDY for module in (dataset, figure1, probes, bridge, controls))
-THEORY = (*paper.STUDIES, *(module.STUDY for module in BEYOND_THE_PAPER))
+PAPER = (*paper.STUDIES, portrait.STUDY)
+THEORY = (*PAPER, *(module.STUDY for module in BEYOND_THE_PAPER))
 STUDIES = (*PRACTICE, *THEORY)

@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from studies.catalogue import STUDIES, THEORY
+from studies.catalogue import PAPER, STUDIES, THEORY
 from studies.making import check_settings, ensure, is_made, with_needs
 from studies.pages import report
 from studies.pages.claims import as_text, keep_claims, read_claims
 from studies.practice import bridge, controls, dataset, figure1, probes, transformer
-from studies.slr_commands import options_for
+from studies.results import read_json
+from studies.settings import ROOT
 from studies.study import Need, Study
 from studies.workers import in_parallel
 
+BEYOND = THEORY[len(PAPER) :]
 LONG = ("layer", "noise-length", "scaling", "locations")  # started first
+TIMES = ROOT / "docs" / "times.json"
 ALL_CORES = ("success", "sweep")  # use all cores themselves, so they run after the others
 
 
@@ -28,11 +31,9 @@ class Options:
     results: Path = Path("results")
     """Folder for all results, one sub-folder per stage."""
     only: tuple[str, ...] = ()
-    """Make only these stages: dataset, figure1, bridge, controls, slr, report."""
+    """Make only these stages: paper, dataset, figure1, bridge, controls, slr, report."""
     seeds: int | None = None
     """Number of training seeds of the small Transformers; None: 5, or 1 with --smoke."""
-    full: bool = False
-    """Run all repetitions of the slr studies, not only some (takes much longer)."""
     smoke: bool = False
     """Run a little of everything, as a quick check; the default folder is then results-smoke."""
     overwrite: bool = False
@@ -64,9 +65,14 @@ def controls_stage(options: Options) -> list[Need]:
     ]
 
 
+def paper_stage(options: Options) -> list[Need]:
+    values = places_of(options, "slr") | {"smoke": options.smoke}
+    return [(study, study.options(**values)) for study in PAPER]
+
+
 def slr_stage(options: Options) -> list[Need]:
-    values = places_of(options, "slr") | {"full": options.full, "smoke": options.smoke}
-    return [(study, options_for(study, **values)) for study in THEORY]
+    values = places_of(options, "slr") | {"smoke": options.smoke}
+    return [(study, study.options(**values)) for study in BEYOND]
 
 
 def report_stage(options: Options) -> list[Need]:
@@ -106,12 +112,13 @@ class Stage:
     make: Callable[[list[Need]], None] = make_in_turn
 
 
-STAGES = {
+STAGES = {  # the paper's own figures first: they take seconds
+    "paper": Stage(paper_stage, PAPER),
     "dataset": Stage(dataset_stage),
     "figure1": Stage(figure1_stage, (figure1.STUDY, probes.STUDY)),
     "bridge": Stage(bridge_stage, (bridge.STUDY,)),
     "controls": Stage(controls_stage, (controls.STUDY,)),
-    "slr": Stage(slr_stage, THEORY, make_slr),
+    "slr": Stage(slr_stage, BEYOND, make_slr),
     "report": Stage(report_stage, tuple(STUDIES)),
 }
 
@@ -120,8 +127,6 @@ def main(options: Options) -> None:
     unknown = [name for name in options.only if name not in STAGES]
     if unknown:
         raise ValueError(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
-    if options.smoke and options.full:
-        raise ValueError("--smoke and --full exclude each other; leave one out")
     if options.seeds is None:
         options = replace(options, seeds=1 if options.smoke else 5)
     if options.smoke and options.results == Options.results:  # must not replace full results
@@ -131,7 +136,9 @@ def main(options: Options) -> None:
     check_all(with_needs(need for stage in needs.values() for need in stage))
     start = time.perf_counter()
     for number, name in enumerate(names, 1):
-        print(f"== {number}/{len(names)} {name}", flush=True)
+        print(
+            f"== {number}/{len(names)} {name}{time_left(names[number - 1 :], options)}", flush=True
+        )
         stage_start = time.perf_counter()
         if name == "report":  # which shows the claims of all results
             if not options.results.is_dir():
@@ -143,6 +150,15 @@ def main(options: Options) -> None:
         if claims and not options.smoke:
             print(as_text(claims), flush=True)
     print(f"== done in {time.perf_counter() - start:.0f} s; results are in {options.results}")
+
+
+def time_left(names: list[str], options: Options) -> str:
+    """How long these stages took where docs/times.json was measured; nothing without this file."""
+    if options.smoke or not TIMES.is_file():
+        return ""
+    stages = read_json(TIMES)["reproduce"]["stages"]
+    minutes = sum(stages.get(name, 0) for name in names) / 60
+    return f" (all from here: about {minutes:.0f} minutes on 2 cores)" if minutes >= 1 else ""
 
 
 def check_all(needs: Iterable[Need]) -> None:

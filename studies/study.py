@@ -48,10 +48,6 @@ class SlrOptions(Options):
     smoke: bool = False
     """Make few runs and steps, as a quick check."""
 
-    def __post_init__(self) -> None:
-        if self.smoke and getattr(self, "full", False):
-            raise ValueError("--smoke and --full exclude each other; leave one out")
-
 
 @dataclass(frozen=True)
 class Result:

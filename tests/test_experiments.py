@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,11 +20,13 @@ from slr import (
     Trajectory,
     bayes_excess_risk,
     best_oracle_lam,
+    distance_to_manifold,
     excess_risk,
     fixed_points,
     flow,
     linear_excess_risk,
     oracle_excess_risk,
+    published_start,
     risk_gradient,
     run_experiment,
     sample_batch,
@@ -33,6 +36,7 @@ from slr import (
 from slr.dynamics import steps
 from slr.dynamics.descent import descend
 from slr.dynamics.portrait import flow_jacobian
+from slr.overlaps import check_gram
 from slr.task import Truth
 
 
@@ -64,6 +68,54 @@ def test_pgd_with_the_schedule_aligns_but_for_a_few_runs_that_end_swapped() -> N
     assert 0.85 < outcomes["aligned"].mean() < 1
     risks = outcomes["excess_risk"]
     assert risks[outcomes["swapped"]].max() < risks[outcomes["aligned"]].min()
+
+
+def test_the_published_runs_of_pgd_end_as_published() -> None:
+    """30 of 30 with the schedule, whatever the round-off; 16 with a small lam; none with a large.
+
+    The schedule begins beyond the stability limit: the smallest change of a start grows until runs
+    are told apart by eye. It does not change where they end.
+    """
+    experiment, start = EXPERIMENTS["pgd-schedule"], published_start("pgd-schedule")
+    assert run_experiment(experiment, start=start).aligned().sum() == 30
+    rng = np.random.default_rng(0)
+    for size in (1e-15, 1e-9, 1e-5):
+        other = Overlaps(*(values * (1 + size * rng.standard_normal(30)) for values in start))
+        assert run_experiment(experiment, start=other).aligned().sum() == 30
+    small = run_experiment(EXPERIMENTS["pgd-small-lambda"], start=start).outcomes()
+    assert (small["aligned"].sum(), small["swapped"].sum()) == (16, 14)
+    large = EXPERIMENTS["pgd-large-lambda"]
+    for lam in (large.lam, 1.0):  # of the paper, and of the code that its authors released
+        assert not run_experiment(replace(large, lam=lam), start=start).aligned().any()
+
+
+def test_the_bands_of_the_published_figure_are_narrow() -> None:
+    """From the published starts all runs are close together; one swapped run fills the panel."""
+    experiment = EXPERIMENTS["pgd-schedule"]
+    published = run_experiment(experiment, start=published_start("pgd-schedule"))
+    random = run_experiment(experiment)  # 4 of its 30 runs are swapped
+    late = published.step >= 10_000
+    for name in ("kappa", "nu"):
+        widths = [
+            np.ptp(np.percentile(abs(getattr(runs.overlaps, name)[:, late]), [2.5, 97.5], axis=0))
+            for runs in (published, random)
+        ]
+        assert widths[0] < 0.02
+        assert widths[1] > 0.5
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_published_starts_have_the_law_of_random_ones(name: str) -> None:
+    """Overlaps of unit vectors in R^d have mean 0 and variance 1/d; on M three of them are 0."""
+    experiment, start = EXPERIMENTS[name], published_start(name)
+    check_gram(experiment.task, start)
+    on_manifold = experiment.start == "manifold"
+    for values in start[:2] if on_manifold else start:
+        assert values.shape == (experiment.runs,)
+        assert abs(values.mean()) < 4 / math.sqrt(30 * experiment.d)
+        assert scipy.stats.kstest(values * math.sqrt(experiment.d), "norm").pvalue > 1e-3
+    if on_manifold:
+        assert 0 < distance_to_manifold(start).max() < 1e-7, "round-off of float32"
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probing.states.views import SentenceView
-from slr import EXPERIMENTS, Task, Trajectory, run_experiment
+from slr import EXPERIMENTS, Overlaps, Task, Trajectory, excess_risk, flow, run_experiment
 from slr.attentions.conditional_mean import Slope
 from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
@@ -66,7 +66,7 @@ def trajectory(name: str) -> Trajectory:
 
 def check_bands() -> None:
     runs = replace(trajectory("pgd-schedule"), diverged=np.zeros(4, dtype=bool))
-    risk, alignment, square, distance = plot_experiment("name", runs).axes
+    risk, alignment, square, distance = plot_experiment("name", runs, (2, 1)).axes
     kappa, nu = runs.overlaps.kappa, runs.overlaps.nu
     panels = [
         (risk, "trained", 0, runs.excess_risk),
@@ -75,17 +75,17 @@ def check_bands() -> None:
         (distance, "", 0, runs.distance_to_manifold),
     ]
     for ax, label, number, values in panels:
-        low, middle, high = np.percentile(values, [2.5, 50, 97.5], axis=0)
+        low, high = np.percentile(values, [2.5, 97.5], axis=0)
         drawn = curve(ax, label) if label else lines(ax)[-1]
         assert_array_equal(drawn.x, runs.step)
-        assert_array_equal(drawn.y, middle)
+        assert_array_equal(drawn.y, values.mean(axis=0))
         band = bands(ax, runs.step)[number]
         assert_array_equal(band.low, low)
         assert_array_equal(band.high, high)
         assert (band.low <= drawn.y).all()
         assert (drawn.y <= band.high).all()
         assert ax.get_xlabel() == "step"
-    for run in (0, 1):
+    for run in (2, 1):
         path = curve(square, f"run {run}")
         assert_array_equal(path, [kappa[run], nu[run]])
 
@@ -93,24 +93,41 @@ def check_bands() -> None:
 def check_single_runs() -> None:
     runs = trajectory("pgd-small-lambda")
     diverged = np.array([False, True, False, False])
-    risk, alignment, *_ = plot_experiment(
+    *_, alignment, _, distance = plot_experiment(
         "name", replace(runs, diverged=diverged), bands=False
     ).axes
-    for ax, values in ((risk, runs.excess_risk), (alignment, abs(runs.overlaps.kappa))):
+    panels = (
+        (alignment, abs(runs.overlaps.kappa), BLUE),
+        (distance, runs.distance_to_manifold, PURPLE),
+    )
+    for ax, values, colour in panels:
         for run, is_grey in enumerate(diverged):
             drawn = [one for one in ax.lines if np.array_equal(one.get_ydata(), values[run])]
-            assert [one.get_color() for one in drawn] == [GREY if is_grey else BLUE]
+            assert [one.get_color() for one in drawn] == [GREY if is_grey else colour]
 
 
 def check_portrait() -> None:
     experiment = EXPERIMENTS["pgd-manifold"]
     runs = trajectory("pgd-manifold")
     found = fixed_points(experiment.task, experiment.lam)
-    (ax,) = plot_portrait(experiment.task, experiment.lam, found, runs).axes
-    for kind in ("minimum", "saddle", "maximum"):
-        drawn = set(zip(*curve(ax, kind), strict=True))
-        assert drawn == {(point.kappa, point.nu) for point in found if point.kind == kind}
-    assert_array_equal(curve(ax, "4 PGD runs"), [runs.overlaps.kappa[0], runs.overlaps.nu[0]])
+    figure = plot_portrait(experiment.task, experiment.lam, found, runs)
+    landscape, field, risk_bar, speed_bar = figure.axes
+    for ax in (landscape, field):
+        for kind in ("minimum", "saddle", "maximum"):
+            drawn = set(zip(*curve(ax, kind), strict=True))
+            assert drawn == {(point.kappa, point.nu) for point in found if point.kind == kind}
+    paths = [runs.overlaps.kappa[0], runs.overlaps.nu[0]]
+    assert_array_equal(curve(landscape, "4 PGD runs"), paths)
+    # The colours: the least and the largest risk and speed in the square, by brute force.
+    axis = np.linspace(-1, 1, 41)
+    kappa, nu = np.meshgrid(axis, axis)
+    on_manifold = Overlaps(kappa, nu, *np.zeros((3, 41, 41)))
+    risk = excess_risk(experiment.task, on_manifold, experiment.lam)
+    low, high = risk_bar.get_ylim()
+    assert low <= risk.min() < low + 0.1
+    assert high - 0.1 < risk.max() <= high
+    speed = np.hypot(*flow(experiment.task, kappa, nu, experiment.lam))
+    assert_allclose(speed_bar.get_ylim(), (0, speed.max()), rtol=0.05, atol=0.01)
 
 
 def check_yardsticks() -> None:
@@ -248,8 +265,7 @@ def check_layer() -> None:
 
 def test_on_the_manifold_the_distance_is_said_to_be_0() -> None:
     *_, distance = plot_experiment("name", trajectory("pgd-manifold")).axes
-    assert [text.get_text() for text in distance.texts] == ["exactly 0 at every step"]
-    assert not distance.lines
+    assert [text.get_text() for text in distance.texts] == ["0 at every step"]
 
 
 # ---- sweeps

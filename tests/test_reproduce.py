@@ -1,12 +1,17 @@
 """Stages are made when they must be and not otherwise; claims are read from the results."""
 
+import json
 import math
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 import whole
 from compare_results import compare, differences, tables_of
 
@@ -29,17 +34,19 @@ def keep(results: Path, study: Study, **tables: Any) -> None:
             pd.DataFrame(table).to_parquet(folder / f"{name}.parquet")
 
 
-SCHEDULE, MANIFOLD = paper.STUDIES[:2]
+MANIFOLD, SCHEDULE, _, LARGE, SMALL = paper.STUDIES
 
 
-def runs(*aligned: bool) -> dict[str, Any]:
-    return {"run": range(len(aligned)), "aligned": aligned}
+def runs(*aligned: bool, start: str = "published") -> pd.DataFrame:
+    """Runs of which those that do not align are swapped."""
+    table = pd.DataFrame({"aligned": aligned}).assign(start=start)
+    return table.assign(swapped=~table["aligned"])
 
 
 def test_claims_are_read_from_results_and_can_fail(tmp_path: Path) -> None:
     keep(tmp_path, MANIFOLD, runs=runs(True, True))
     keep(tmp_path, SCHEDULE, runs=runs(True, False, True))
-    claims = {claim.claim.split(":")[0]: claim for claim in read_claims(tmp_path)}
+    claims = {claim.claim.split(",")[0]: claim for claim in read_claims(tmp_path)}
     assert set(claims) == {"pgd-manifold", "pgd-schedule"}, "of the studies that are there"
     assert claims["pgd-manifold"].passed
     assert claims["pgd-manifold"].measured == "2 of 2"
@@ -53,10 +60,41 @@ def test_claims_are_read_from_results_and_can_fail(tmp_path: Path) -> None:
     assert kept_claims(tmp_path) == list(claims.values())
 
 
+@pytest.mark.parametrize(
+    ("aligned", "swapped", "passed"), [(582, 18, True), (543, 57, False), (582, 17, False)]
+)
+def test_fresh_starts_must_make_30_of_30_likely_and_the_others_swapped(
+    tmp_path: Path, aligned: int, swapped: int, passed: bool
+) -> None:
+    table = pd.DataFrame({"aligned": np.arange(600) < aligned, "start": "random"})
+    table["swapped"] = np.arange(600) >= 600 - swapped
+    keep(tmp_path, SCHEDULE, runs=pd.concat([runs(*[True] * 30), table]))
+    published, fresh = read_claims(tmp_path)
+    assert (published.passed, published.measured) == (True, "30 of 30")
+    assert fresh.passed == passed
+    share = aligned / 600
+    low, high = map(float, re.findall(r"[\d.]+", fresh.interval)[:2])
+    # Clopper and Pearson: at the ends of the interval the count is just not significant.
+    assert scipy.stats.binom.sf(aligned - 1, 600, low) == pytest.approx(0.025, rel=0.2)
+    assert scipy.stats.binom.cdf(aligned, 600, high) == pytest.approx(0.025, rel=0.2)
+    assert low < share < high
+
+
+def test_large_lambda_may_align_no_run_and_small_lambda_some(tmp_path: Path) -> None:
+    keep(tmp_path, LARGE, runs=runs(False, True))
+    keep(tmp_path, SMALL, runs=runs(True, True))
+    large, small = read_claims(tmp_path)
+    assert not large.passed
+    assert not small.passed
+    keep(tmp_path / "b", LARGE, runs=runs(False, False))
+    keep(tmp_path / "b", SMALL, runs=runs(True, False))
+    assert all(claim.passed for claim in read_claims(tmp_path / "b"))
+
+
 def test_claims_and_pages_count_runs_as_the_trajectory_does() -> None:
     """A run at (1, -1) is a maximum, not found; a diverged one neither."""
     task = Task(d=400, L=10, gamma=0.7)
-    start = start_on_manifold(task, 3, __import__("numpy").random.default_rng(0))
+    start = start_on_manifold(task, 3, np.random.default_rng(0))
     start = Overlaps(*(values.copy() for values in start))
     start.kappa[:], start.nu[:] = [1.0, 1.0, -1.0], [1.0, -1.0, -1.0]
     trajectory = pgd(task, start, lam=0.1, step_size=1e-3, n_steps=1, log_every=1)
@@ -76,7 +114,7 @@ def test_layer_claims_take_the_worst_run(tmp_path: Path) -> None:
 
 def test_claims_of_a_stage_are_its_own(tmp_path: Path) -> None:
     keep(tmp_path, MANIFOLD, runs=runs(True))
-    assert len(read_claims(tmp_path, reproduce.STAGES["slr"].studies)) == 1
+    assert len(read_claims(tmp_path, reproduce.STAGES["paper"].studies)) == 1
     others = reproduce.STAGES["figure1"].studies + reproduce.STAGES["bridge"].studies
     assert read_claims(tmp_path, others) == []
 
@@ -92,6 +130,15 @@ def test_softmax_must_be_within_errors_of_bayes(tmp_path: Path, risk: float, pas
     softmax, linear = read_claims(tmp_path)
     assert softmax.passed == passed
     assert linear.passed
+
+
+def test_the_time_that_is_left_is_that_of_the_stages_to_come(tmp_path: Path) -> None:
+    options = reproduce.Options()
+    stages = json.loads(reproduce.TIMES.read_text())["reproduce"]["stages"]
+    minutes = round(sum(stages.values()) / 60)
+    assert f"about {minutes} minutes" in reproduce.time_left(list(reproduce.STAGES), options)
+    assert reproduce.time_left(["report"], options) == "", "less than a minute"
+    assert reproduce.time_left(list(reproduce.STAGES), replace(options, smoke=True)) == ""
 
 
 def fail_on_two(number: int) -> int:

@@ -11,17 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from slr import published_start
 from slr.sweep import cell_grid
 from studies import slr_commands as group
 from studies.catalogue import STUDIES, THEORY
 from studies.command_line import fail
 from studies.making import make
-from studies.study import Options, Study, Tables
+from studies.study import SlrOptions, Study, Tables
 from studies.theory import paper, portrait, success, sweep
 from studies.theory.sweep_figure import plot_sweep
 
 ROOT = Path(__file__).parent.parent
-SCHEDULE, MANIFOLD, SGD = paper.STUDIES[:3]
+MANIFOLD, _, SGD = paper.STUDIES[:3]
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +65,27 @@ def test_what_was_made_alike_is_kept_and_the_rest_not_replaced(
         make(portrait.STUDY, replace(options, seed=1))
 
 
+def test_pgd_runs_from_the_published_starts_and_from_fresh_ones(smoke: Path) -> None:
+    options = paper.Options(output=smoke, smoke=True)
+    tables = Tables(make(MANIFOLD, options))
+    begin = tables["trajectory"].query("step == 0")
+    assert begin["kappa"].tolist() == published_start("pgd-manifold").kappa[:4].tolist()
+    assert tables["runs"]["start"].value_counts().to_dict() == {"published": 4, "random": 8}
+    random = replace(options, starts="random", d=500, runs=31, output=smoke / "random")
+    tables = Tables(make(MANIFOLD, random))
+    assert tables["runs"]["start"].value_counts().to_dict() == {"random": 31}
+    begin = tables["trajectory"].query("step == 0")
+    assert (begin["distance_to_manifold"] == 0).all(), "drawn in float64"
+
+
 @pytest.mark.parametrize(
     ("study", "options", "message"),
     [
         (MANIFOLD, {"runs": -1}, "runs must be"),
         (MANIFOLD, {"d": 1}, "d must be"),
         (SGD, {"d": 5}, "sgd needs d of at least 6"),
+        (MANIFOLD, {"d": 500}, "30 starts at d = 400; --d 500 needs --starts random"),
+        (MANIFOLD, {"runs": 31}, "30 starts at d = 400; --runs 31 needs --starts random"),
         (MANIFOLD, {"steps": -5}, "n_steps must be"),
         (MANIFOLD, {"seed": -1}, "seed must be an integer of at least 0"),
         (sweep.STUDY, {"vary": ("lam",)}, "--vary takes name=value"),
@@ -106,11 +122,11 @@ def run_slr(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["pgd"], "error: no study 'pgd'; there are pgd-schedule, pgd-manifold"),
+        (["pgd"], "error: no study 'pgd'; there are pgd-manifold, pgd-schedule"),
         (["yardsticks", "--d", "80"], "error: Unrecognized options: --d"),
         (["portrait", "--steps", "10"], "error: Unrecognized options: --steps"),
         (["portrait", "--runs", "x"], "error: "),
-        (["layer", "--smoke", "--full"], "error: --smoke and --full exclude each other"),
+        (["layer", "--full"], "error: Unrecognized options: --full"),
     ],
 )
 def test_an_option_that_a_study_would_ignore_is_an_error(
@@ -129,13 +145,6 @@ def test_help_lists_the_studies_and_each_shows_its_own_options(tmp_path: Path) -
         assert f"\n  {name} " in out
     assert "--d INT" in run_slr("portrait", "--help", cwd=tmp_path).stdout
     assert "--d INT" not in run_slr("yardsticks", "--help", cwd=tmp_path).stdout
-
-
-def test_all_of_them_take_the_options_they_know() -> None:
-    for study in THEORY:
-        options: Options = group.options_for(study, output=Path("x"), full=True, seed=3)
-        assert getattr(options, "full", True)
-        assert options.seed == 3  # type: ignore[attr-defined]
 
 
 def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,6 +211,6 @@ def test_paper_and_all_make_their_studies_in_order(
     group.run_paper(paper.Options(output=tmp_path, seed=3))
     assert [name for name, _ in made] == [study.name for study in paper.STUDIES]
     made.clear()
-    group.run_all(group.AllOptions(output=tmp_path, seed=3))
+    group.run_all(SlrOptions(output=tmp_path, seed=3))
     assert [name for name, _ in made] == [study.name for study in THEORY]
     assert {(options.output, options.seed) for _, options in made} == {(tmp_path, 3)}

@@ -1,7 +1,9 @@
 """An experiment as one flat value, and the paper's experiments (Section 5, appendix) by name."""
 
+import json
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from slr.dynamics import reduced
 from slr.dynamics.steps import MIN_D_SGD
 from slr.dynamics.trajectory import Trajectory
-from slr.overlaps import start_on_manifold, start_on_sphere
+from slr.overlaps import Overlaps, start_on_manifold, start_on_sphere
 from slr.task import Task, check_size, check_whole
 
 
@@ -76,16 +78,31 @@ EXPERIMENTS = {
     "pgd-large-lambda": replace(SCHEDULE, lam=0.9, lam_decay=0.0, step_size=1e-3),
     "pgd-small-lambda": SMALL_LAMBDA,
 }
+PUBLISHED_STARTS = Path(__file__).with_name("published_starts.json")  # which names its origin
+
+
+def published_start(name: str) -> Overlaps:
+    """The overlaps at which the 30 runs of the paper's experiment start, arrays of shape (30,).
+
+    >>> published_start("pgd-schedule").kappa.shape
+    (30,)
+    """
+    experiment = EXPERIMENTS[name]
+    law = f"{experiment.start}-d{experiment.d}" + "-sgd" * (experiment.optimiser == "sgd")
+    rows = json.loads(PUBLISHED_STARTS.read_text(encoding="utf-8"))[law]
+    return Overlaps(*np.array(rows).T)
 
 
 def run_experiment(
     experiment: Experiment,
     *,
+    start: Overlaps | None = None,
     rng: np.random.Generator | None = None,
     progress: reduced.Progress | None = None,
 ) -> Trajectory:
     """Train all runs of an experiment, each with its own random numbers.
 
+    ``start`` holds the overlaps at which the runs start; by default they are drawn.
     ``rng`` is a generator with the experiment's seed by default.
 
     >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
@@ -93,8 +110,9 @@ def run_experiment(
     """
     rng = np.random.default_rng(experiment.seed) if rng is None else rng
     start_rng, noise_rng = rng.spawn(2)
-    starts = {"sphere": start_on_sphere, "manifold": start_on_manifold}
-    start = starts[experiment.start](experiment.task, experiment.runs, start_rng)
+    if start is None:
+        laws = {"sphere": start_on_sphere, "manifold": start_on_manifold}
+        start = laws[experiment.start](experiment.task, experiment.runs, start_rng)
     names = ("lam", "lam_decay", "step_size", "n_steps", "log_every")
     options: dict[str, Any] = {name: getattr(experiment, name) for name in names}
     options["progress"] = progress

@@ -12,6 +12,7 @@ import pandas as pd
 
 from studies.catalogue import STUDIES
 from studies.pages.claims import as_table, kept_claims, summary
+from studies.pages.paper_table import paper_table
 from studies.rendering import as_markdown, markdown_table
 from studies.results import is_whole, read_json
 from studies.study import Study, Tables
@@ -29,6 +30,10 @@ makes: no number here was typed in. Square brackets are 95% intervals that resam
 words and patterns, since the sentences of a template are not independent. Round brackets are ranges
 over training seeds or runs.
 """
+PAPER = (
+    "Every figure and table of the paper beside ours. Numbers of figures are those of the arXiv "
+    "version and, in brackets, of the ICLR version."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +74,7 @@ def page_of(results: Path, times: Path) -> str:
     parts = [INTRODUCTION]
     if claims := kept_claims(results):
         parts += ["## Claims", f"{summary(claims)}.", markdown_table(as_table(claims))]
+    parts += ["## The paper, figure by figure", PAPER, markdown_table(paper_table(results))]
     for study in STUDIES:
         parts.append(f"## {study.title}")
         if not is_whole(results / study.folder):

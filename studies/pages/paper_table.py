@@ -1,0 +1,222 @@
+"""The paper, figure by figure: what each of its figures and tables shows, and what ours show.
+
+What stands under `paper` is cited from arXiv 2410.01537 and the code that its authors released;
+what stands under `here` is read from the results. Figures have the numbers of the arXiv version
+and, in brackets, of the ICLR version.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from studies.practice import dataset, figure1
+from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
+from studies.results import is_whole, read_json
+from studies.study import Study, Tables
+from studies.theory import layer, paper, portrait
+
+COMMON: dict[str, Any] = {
+    "d": 400,
+    "L": 10,
+    "gamma^2": 0.5,
+    "lambda": 0.1,
+    "decay": 0.0,
+    "step size": 4e-3,
+}
+COMMON |= {"steps": 20_000, "logged every": 200, "runs": 30, "start": "sphere"}
+LONG = {"steps": 120_000, "logged every": 300}
+PARAMETERS: dict[str, dict[str, Any]] = {  # the paper's table, by the names of our experiments
+    "pgd-manifold": COMMON | {"start": "manifold"},
+    "pgd-schedule": COMMON | LONG | {"lambda": 1.0, "decay": 1e-4},
+    "sgd-schedule": COMMON
+    | {"d": 80, "lambda": 2.0, "decay": 1e-4, "step size": 1e-3, "steps": 200_000}
+    | {"logged every": 500, "batch": 5, "noise": 0.1},
+    "pgd-large-lambda": COMMON | LONG | {"lambda": 0.9, "step size": 1e-3},
+    "pgd-small-lambda": COMMON,
+}
+FIGURES = {  # of the experiments: arXiv number (ICLR number), and what the paper shows
+    "pgd-manifold": ("Figure 3a (4a)", "all runs align"),
+    "pgd-schedule": ("Figure 3b (4b)", "all runs align"),
+    "sgd-schedule": ("Figure 4 (5)", "all runs align"),
+    "pgd-large-lambda": ("Figure 7a", "large lambda throughout"),
+    "pgd-small-lambda": ("Figure 7b", "some runs end at other stationary points"),
+}
+REMARKS = {
+    "sgd-schedule": "; other batches",
+    "pgd-large-lambda": "; the released code has lambda 1.0, where no run aligns either",
+}
+LAYER = {"d": 80, "L": 10, "MLP": 200, "batch": 128, "step size": 0.01, "steps": 8_000, "runs": 20}
+SIZES = dict(zip(SPLIT_NAMES, (15_552, 4_608, 3_072, 144, 96), strict=True))
+
+
+class Row(NamedTuple):
+    """A figure or table of the paper beside ours."""
+
+    figure: str
+    what: str
+    paper: str
+    here: str
+    difference: str
+
+
+def paper_table(results: Path) -> pd.DataFrame:
+    """One row per figure or table of the paper; `not made` where our result is missing."""
+    return pd.DataFrame(rows(results)).set_index("figure")
+
+
+def rows(results: Path) -> Iterator[Row]:
+    def here(study: Study, read: Callable[[Tables], str]) -> str:
+        folder = results / study.folder
+        return read(Tables(folder)) if is_whole(folder) else f"not made: `{study.command}`"
+
+    yield Row(
+        "Figure 1a",
+        "token-wise sparsity",
+        "one word of a sentence decides its label",
+        here(figure1.STUDY, _sparsity),
+        "measured as attention, in a Transformer that was trained on the task",
+    )
+    bars = ", ".join(f"{SPLIT_NAMES[split]} {value:.2f}" for split, value in PUBLISHED.items())
+    yield Row(
+        "Figure 1b",
+        "linear probes of [CLS], mean over layers",
+        f"bert-base-uncased: initial embeddings 0.50, {bars}",
+        here(figure1.STUDY, _bars),
+        "another model: BERT's weights cannot be downloaded here (with them: `python "
+        "scripts/probe.py --model bert-base-uncased --protocol paper`); corrected test split. "
+        "Initial embeddings are 0.50 of necessity: before the first layer [CLS] is one vector",
+    )
+    yield Row(
+        "Figure 2",
+        "distractors lie along v*, not along k*",
+        "a drawing",
+        "panel d of Figure 1: tokens of MiniLM along k_hat and v_hat",
+        "measured",
+    )
+
+    def experiment(study: Study) -> Row:
+        figure, shows = FIGURES[study.name]
+        published = f"{_in_words(PARAMETERS[study.name])}; {shows}"
+        difference = here(study, partial(_differences, study.name))
+        return Row(figure, study.title, published, here(study, _ends), difference)
+
+    yield from map(experiment, paper.STUDIES[:3])
+    yield Row(
+        "Figure 5a (6a)",
+        "fixed points on the manifold",
+        "minima (1, 1), (-1, -1), saddle (0, 0), maxima (1, -1), (-1, 1)",
+        here(portrait.STUDY, _fixed_points),
+        "none; drawn on the risk's landscape",
+    )
+    yield Row(
+        "Figure 5b (6b)",
+        "the vector field on the manifold, its magnitude as colour",
+        "arrows towards the two minima",
+        here(portrait.STUDY, lambda _: "streamlines, coloured by speed"),
+        "none",
+    )
+    yield from map(experiment, paper.STUDIES[3:])
+    yield Row(
+        "Appendix E.3",
+        "a whole softmax layer",
+        _in_words(LAYER) + "; solves the task",
+        here(layer.STUDY, _layer),
+        "the released notebook also has layer norm, residual connections and a register token",
+    )
+    for what in ("two heads of the erf predictor", "a Transformer with two heads"):
+        yield Row(
+            "Appendix E.3",
+            f"{what}, two pairs (k*, v*)",
+            "20 runs",
+            "not reproduced; study `locations` has several tokens with one pair (k*, v*)",
+            "another task",
+        )
+    yield Row(
+        "Table of the dataset",
+        "sentences per split",
+        _in_words(SIZES),
+        here(dataset.STUDY, _sizes),
+        "none in size; the released test split holds half of its sentences twice (docs/dataset.md)",
+    )
+
+
+def _ends(tables: Tables) -> str:
+    ends = _shown(tables)
+    return f"{ends['aligned'].sum()} of {len(ends)} align, {ends['swapped'].sum()} swapped"
+
+
+def _shown(tables: Tables) -> pd.DataFrame:
+    """The runs that are drawn: from the published starts, unless all starts are random."""
+    ends = tables["runs"]
+    published = ends[ends["start"] == "published"]
+    return ends if published.empty else published
+
+
+def _differences(name: str, tables: Tables) -> str:
+    """How an experiment differs from the paper's."""
+    ends, published = _shown(tables), PARAMETERS[name]
+    used = _parameters(name, tables["trajectory"], len(ends))
+    others = [parameter for parameter in published if used[parameter] != published[parameter]]
+    if (ends["start"] == "random").any():
+        others.append("starts")
+    text = f"other {', '.join(others)}" if others else "none: its parameters, its starts"
+    return f"{text}{REMARKS.get(name, '')}"
+
+
+def _parameters(name: str, trajectory: pd.DataFrame, runs: int) -> dict[str, Any]:
+    from slr import EXPERIMENTS
+
+    used = EXPERIMENTS[name]
+    steps = trajectory["step"].unique()
+    return {
+        "d": used.d, "L": used.L, "gamma^2": round(used.gamma**2, 12),
+        "lambda": trajectory["lam"].iloc[0], "decay": used.lam_decay, "step size": used.step_size,
+        "steps": steps[-1], "logged every": steps[1], "runs": runs, "start": used.start,
+        "batch": used.batch_size, "noise": used.noise_std,
+    }  # fmt: skip
+
+
+def _in_words(values: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        for name, value in values.items()
+        if (name, value) != ("decay", 0.0)
+    )
+
+
+def _sparsity(tables: Tables) -> str:
+    test = tables["sparsity"].query("split == 'test'").set_index("model")["mass"]
+    return f"attention on that word {test['trained']:.2f} (untrained {test['untrained']:.2f})"
+
+
+def _bars(tables: Tables) -> str:
+    found = tables["bars"].query("series == 'minilm-summary'").set_index("split")["accuracy"]
+    texts = [
+        f"{SPLIT_NAMES[split]} {found[split]:.2f} ({found[split] - value:+.2f})"
+        for split, value in PUBLISHED.items()
+    ]
+    return f"MiniLM: {', '.join(texts)}"
+
+
+def _fixed_points(tables: Tables) -> str:
+    groups = tables["fixed_points"].round(3).groupby("kind", sort=False)
+    return "; ".join(
+        f"{kind} " + ", ".join(f"({p.kappa:g}, {p.nu:g})" for p in part.itertuples())
+        for kind, part in groups
+    )
+
+
+def _layer(tables: Tables) -> str:
+    table = tables["layer"]
+    end = table[table["step"] == table["step"].max()]["excess_risk"]
+    return (
+        f"{len(end)} runs, {table['step'].max():,} steps: excess risk {end.median():.4f} (median)"
+    )
+
+
+def _sizes(tables: Tables) -> str:
+    splits = read_json(tables.folder / "manifest.json")["splits"]
+    return _in_words({name: splits[name]["rows"] for name in SIZES})
