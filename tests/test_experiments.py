@@ -26,6 +26,7 @@ from slr import (
     flow,
     linear_excess_risk,
     oracle_excess_risk,
+    pgd,
     published_start,
     risk_gradient,
     run_experiment,
@@ -96,10 +97,8 @@ def test_the_bands_of_the_published_figure_are_narrow() -> None:
     random = run_experiment(experiment)  # 4 of its 30 runs are swapped
     late = published.step >= 10_000
     for name in ("kappa", "nu"):
-        widths = [
-            np.ptp(np.percentile(abs(getattr(runs.overlaps, name)[:, late]), [2.5, 97.5], axis=0))
-            for runs in (published, random)
-        ]
+        values = [abs(getattr(runs.overlaps, name)[:, late]) for runs in (published, random)]
+        widths = [np.ptp(np.percentile(x, [2.5, 97.5], axis=0), axis=0).max() for x in values]
         assert widths[0] < 0.02
         assert widths[1] > 0.5
 
@@ -279,6 +278,28 @@ def test_the_fixed_points_on_the_manifold_are_those_of_theorem_5(lam: float) -> 
         (-1, 1): "maximum",
     }
     assert len(points) == 5
+
+
+@pytest.mark.parametrize("lam", [0.02, 0.05, 0.1])
+def test_only_starts_on_the_stable_line_of_the_saddle_miss_the_minima(lam: float) -> None:
+    """Theorem 5 holds for almost every start: beside the line runs go to one minimum or the other.
+
+    Along the stable direction of the saddle the flow first approaches it; whatever small part
+    along the other direction decides between (1, 1) and (-1, -1).
+    """
+    task = EXPERIMENTS["pgd-manifold"].task
+    values, vectors = np.linalg.eig(flow_jacobian(task, 0.0, 0.0, lam))
+    assert sorted(np.sign(values)) == [-1, 1]
+    stable, unstable = vectors[:, values < 0].ravel(), vectors[:, values > 0].ravel()
+    unstable *= np.sign(unstable.sum())  # towards (1, 1)
+    side = np.array([1e-6, -1e-6])
+    kappa, nu = 0.01 * stable[:, None] + side * unstable[:, None]
+    start = Overlaps(kappa, nu, *np.zeros((3, 2)))
+    runs = pgd(task, start, lam=lam, step_size=4e-3, n_steps=60_000, log_every=10)
+    distance = np.hypot(runs.overlaps.kappa, runs.overlaps.nu)
+    assert (distance.min(axis=1) < 0.5 * distance[:, 0]).all(), "first towards the saddle"
+    assert runs.aligned().all()
+    assert np.sign(runs.final.kappa).tolist() == [1, -1]
 
 
 def test_a_seed_decides_everything() -> None:

@@ -12,9 +12,11 @@ import pytest
 import whole
 from matplotlib.figure import Figure
 
+from slr import EXPERIMENTS
 from studies.catalogue import STUDIES
 from studies.pages import results as results_page
 from studies.pages.claims import keep_claims
+from studies.pages.paper_table import PARAMETERS, paper_table
 from studies.pages.results import Options, page_of, times_part
 from studies.practice import bridge, figure1
 from studies.practice.figure1_figure import PUBLISHED
@@ -44,22 +46,23 @@ def results(tmp_path: Path) -> Path:
     split = {"rows": 1234, "distinct": 1233, "unknown_share": 0.25, "isolates": "this | that"}
     split |= {"balance": {"negative": 600, "positive": 634}}
     with result_folder(root / "dataset", {}) as folder:
-        (folder / "manifest.json").write_text(json.dumps({"splits": {"train": split}}))
+        (folder / "manifest.json").write_text(json.dumps({"splits": dict.fromkeys(SPLITS, split)}))
     models = [
         {"series": "tiny", "seed": seed, "split": "test", "accuracy": x, "attention_mass": 0.125}
         for seed, x in enumerate((0.5, 0.75))
     ]
     bars = [
         {"series": series, "split": split, "accuracy": 0.375, "low": low, "high": 0.5}
-        for series, low in (("bert-published", np.nan), ("tiny", 0.25))
+        for series, low in (("bert-published", np.nan), ("minilm-summary", 0.25), ("tiny", 0.25))
         for split in SPLITS
     ]
-    sparsity = {"model": ["trained"], "split": ["test"], "mass": [0.91], "top1": [1.0]}
-    sparsity["effective_tokens"] = [1.5]
+    sparsity = {"model": ["trained", "untrained"], "split": "test", "mass": [0.91, 0.08]}
+    sparsity |= {"top1": 1.0, "effective_tokens": 1.5}
     keep(root, figure1.STUDY, bars=bars, sparsity=sparsity, models=models)
     runs = {"aligned": [True, True, False], "swapped": [False, False, True], "diverged": False}
-    runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5}
-    keep(root, paper.STUDIES[0], runs=runs, trajectory={"step": [0, 5000]})
+    runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5, "start": "published"}
+    steps = {"step": [0, 200, 5000], "lam": 0.1}
+    keep(root, paper.STUDIES[0], runs=runs, trajectory=steps)
     miss = Claim(claim="none diverge", required="none", measured="1 of 3", passed=False)
     small = Claim(claim="small", required="below 0.2", measured="0.1", passed=True)
     keep_claims(root, [replace(miss, paper="none"), replace(small, interval="[0.0, 0.15]")])
@@ -79,9 +82,32 @@ def test_the_page_says_what_the_files_say(results: Path) -> None:
     cells = "".join(f" 0.38 [0.25, 0.50] ({0.375 - x:+.2f}) |" for x in PUBLISHED.values())
     assert f"| 1-layer Transformer, from scratch |{cells}" in text
     assert "| trained | 0.91 | 1.00 | 1.50 |" in text
-    assert "2 of 3 runs align" in text
-    assert "within 5,000 steps, 1 end at the swapped point" in text
-    assert "median 0.2000 (0.1000 to 0.3000)" in text
+    assert "How the runs end, after 5,000 steps:" in text
+    assert "| published starts | 3 | 2 | 1 | 0 | 0.2000 (0.1000 to 0.3000) | 0.5 |" in text
+
+
+def test_the_paper_stands_beside_our_results(results: Path) -> None:
+    table = paper_table(results)
+    assert list(table.columns) == ["what", "paper", "here", "difference"]
+    manifold = table.loc["Figure 3a (4a)"]
+    assert manifold["here"] == "2 of 3 align, 1 swapped"
+    assert manifold["difference"] == "other steps, runs", "5000 steps and 3 runs"
+    assert "OOD tokens 0.38 (-0.27)" in table.loc["Figure 1b", "here"]
+    assert table.loc["Figure 4 (5)", "here"] == "not made: `python scripts/run_slr.py sgd-schedule`"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_our_experiments_have_the_parameters_of_the_paper(name: str) -> None:
+    """The paper's table, typed in twice: here from the paper, in slr for training."""
+    published, ours = PARAMETERS[name], EXPERIMENTS[name]
+    values = {
+        "d": ours.d, "L": ours.L, "gamma^2": pytest.approx(ours.gamma**2), "lambda": ours.lam,
+        "decay": ours.lam_decay, "step size": ours.step_size, "steps": ours.n_steps,
+        "logged every": ours.log_every, "runs": ours.runs, "start": ours.start,
+    }  # fmt: skip
+    if ours.optimiser == "sgd":
+        values |= {"batch": ours.batch_size, "noise": ours.noise_std}
+    assert published == values
 
 
 def test_another_number_gives_another_page(results: Path) -> None:
@@ -193,7 +219,7 @@ def test_times_are_those_measured(results: Path) -> None:
 def test_the_page_that_is_kept_has_every_section() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
     assert text.startswith(results_page.INTRODUCTION)
-    titles = ["Claims", *(study.title for study in STUDIES), "Times"]
+    titles = ["Claims", "The paper, figure by figure", *(study.title for study in STUDIES), "Times"]
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == titles
     assert "Not made yet" not in text
     for part in times_part(ROOT / "docs" / "times.json"):
