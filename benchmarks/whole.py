@@ -34,7 +34,7 @@ from studies.pages.results import TIMED
 STAGES = {  # commands that `make reproduce` runs as part of a stage: not timed again
     "python scripts/figure1.py": "figure1",
     "python scripts/bridge.py": "bridge",
-    "python scripts/run_slr.py portrait": "slr",
+    "python scripts/run_slr.py yardsticks": "slr",
 }
 ROOT = Path(__file__).parent.parent
 TIMES = ROOT / "docs" / "times.json"
@@ -194,7 +194,7 @@ def kill_in_each_stage(
 def readme_rows(readme: str) -> Iterator[tuple[list[str], str]]:
     """The commands and the time of each row of README's table.
 
-    `python x.py portrait` (`yardsticks`, `scaling`) stands for three commands.
+    `python x.py yardsticks` (`scaling`, `success`) stands for three commands.
     """
     for line in readme.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

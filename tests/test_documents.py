@@ -18,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from slr import EXPERIMENTS
+from studies.theory import paper
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -47,6 +50,21 @@ def test_python_blocks_run_and_print_what_is_shown(
             exec(compile(code, path.name, "exec"), names)
         if next_language == "text":
             assert output.getvalue().strip() == shown.strip()
+
+
+def test_the_table_of_parameters_is_that_of_the_experiments() -> None:
+    """docs/theory.md, section 13: one row per experiment of the paper."""
+    text = (ROOT / "docs" / "theory.md").read_text()
+    rows = re.findall(r"^\| `([ps]gd-[a-z-]+)` \| (.*) \|$", text, re.MULTILINE)
+    assert [name for name, _ in rows] == [study.name for study in paper.STUDIES]
+    for name, cells in rows:
+        _, d, start, lam, *rest = (cell.strip() for cell in cells.split("|"))
+        ours = EXPERIMENTS[name]
+        schedule = f"{ours.lam:g}/(1 + 1e-4 t)" if ours.lam_decay == 1e-4 else f"{ours.lam:g}"
+        assert (int(d), start, lam) == (ours.d, ours.start, schedule)
+        numbers = [float(cell.replace(" ", "")) for cell in rest if cell]
+        expected = [ours.step_size, ours.n_steps, ours.log_every]
+        assert numbers == expected + [ours.batch_size, ours.noise_std] * (ours.optimiser == "sgd")
 
 
 TRAINS = ROOT / "docs" / "probing.md"  # a whole Transformer
