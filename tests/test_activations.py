@@ -374,3 +374,12 @@ def test_undefined_states_are_refused(rows: Any, tokenizer: Any) -> None:
         model.bert.encoder.layer[0].output.dense.bias[0] = float("nan")
     with pytest.raises(ActivationError, match="infinite or undefined"):
         extract(model, tokenizer, rows)
+
+
+def test_before_the_first_layer_cls_is_one_vector(tokenizer: Any, rows: Any) -> None:
+    """So a probe of the initial embeddings has an accuracy of 0.50, the paper's first bar."""
+    inputs = tokenizer(rows["text"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = bert(len(tokenizer)).eval()(**inputs, output_hidden_states=True).hidden_states
+    assert (states[0][:, 0] == states[0][0, 0]).all()
+    assert not torch.allclose(states[1][:, 0], states[1][0, 0]), "one layer later it is not"
