@@ -115,14 +115,27 @@ def check_portrait() -> None:
 
 def check_yardsticks() -> None:
     names = "zero linear oracle bayes bayes_stderr"
-    tables = {name: table_of({name: [2, 10, 100]}, names) for name in ("d", "L")}
-    for ax, (name, table) in zip(plot_yardsticks(tables, "").axes, tables.items(), strict=True):
+    tables = {f"against_{name}": table_of({name: [2, 10, 100]}, names) for name in "dL"}
+    regimes = ["L = 10", "L = sqrt(d)"]
+    tables["corollary"] = table_of({"regime": regimes, "d": [100, 1000]}, "oracle predicted")
+    *axes, growing = plot_yardsticks(tables, "").axes
+    for ax, name in zip(axes, "dL", strict=True):
+        table = tables[f"against_{name}"]
         assert_array_equal(curve(ax, "zero predictor"), [table[name], table["zero"]])
         assert_array_equal(curve(ax, "best linear"), [table[name], table["linear"]])
         assert_array_equal(curve(ax, r"erf oracle, best $\lambda$").y, table["oracle"])
         assert_array_equal(curve(ax, "Bayes (Monte-Carlo)").y, table["bayes"])
         ends = error_bars(ax, "Bayes (Monte-Carlo)")
         assert_allclose(ends.high - ends.low, 4 * table["bayes_stderr"])
+    dotted = [line.y for line in lines(growing)][1::2]
+    for label, (_, rows), predicted in zip(
+        ("$L = 10$", r"$L = \sqrt{d}$"),
+        tables["corollary"].groupby("regime", sort=False),
+        dotted,
+        strict=True,
+    ):
+        assert_array_equal(curve(growing, label), [rows["d"], rows["oracle"]])
+        assert_array_equal(predicted, rows["predicted"])
 
 
 def check_scaling() -> None:

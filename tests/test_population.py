@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from slr import (
     EXPERIMENTS,
@@ -24,9 +25,11 @@ from slr.attentions.gate_moments import moments
 from slr.predictor import Gate, activate
 from slr.task import FloatArray, Truth
 from slr.yardsticks import (
+    bayes_at_most,
     bayes_logits,
     bayes_weights,
     inclusion_probabilities,
+    oracle_rate,
     sample_tokens,
 )
 from studies.theory.activations import identity_gap
@@ -78,12 +81,22 @@ def test_softmax_reaches_bayes_at_gamma_one_and_not_at_another() -> None:
     assert identity_gap(Task(d=20, L=10, gamma=0.7), rng) > 0.1
 
 
+def sample_whole_tokens(
+    task: Task, n: int, rng: np.random.Generator, n_informative: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """X.k*, X.v* and |X|^2 of tokens in R^d, with k* and v* the first two axes."""
+    X = rng.standard_normal((n, task.L, task.d))
+    X[:, :n_informative] *= task.gamma
+    X[:, :n_informative, 0] += task.signal
+    return X[:, :, 0], X[:, :, 1], np.sum(X**2, axis=2)
+
+
 @pytest.mark.parametrize(("gamma", "n_informative"), [(1.0, 1), (0.7, 1), (1.3, 3)])
 def test_paired_risks_are_those_of_whole_predictions(gamma: float, n_informative: int) -> None:
     """The losses of softmax and Bayes as they are defined, without anything integrated out."""
     task, rng, R = Task(d=8, L=5, gamma=gamma), np.random.default_rng(0), n_informative
     found = softmax_and_bayes(task, 50_000, rng, R)
-    u, v, squared_norm = sample_tokens(task, 200_000, rng, R)
+    u, v, squared_norm = sample_whole_tokens(task, 200_000, rng, R)
     y = v[:, :R].mean(axis=1)
     a = found.softmax.scale * activate(found.softmax.lam * u, "softmax")
     p = bayes_weights(task, u, squared_norm, R) / R
@@ -164,7 +177,7 @@ def test_exact_risks_are_those_of_simulated_predictions(
 ) -> None:
     task, rng, R = Task(d=10, L=6, gamma=gamma), np.random.default_rng(0), n_informative
     found = best_attention(task, gate, 10, rng, fit_threshold=fit_threshold, n_informative=R)
-    u, v, _ = sample_tokens(task, 400_000, rng, R)
+    u, v, _ = sample_whole_tokens(task, 400_000, rng, R)
     a = found.scale * activate(found.lam * (u - found.threshold), gate)
     losses = (v[:, :R].mean(axis=1) - np.sum(a * v, axis=1)) ** 2
     stderr = losses.std() / math.sqrt(len(losses))
@@ -217,6 +230,39 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> Non
     usual: dict[str, Any] = {"gate": "erf", "n_samples": 100, "rng": np.random.default_rng(0)}
     with pytest.raises(ValueError, match=message):
         best_attention(task=Task(d=9, L=5, gamma=1.0), **(usual | options))
+
+
+# ---- yardsticks without simulation
+
+
+@pytest.mark.parametrize("L", [1, 2, 30])
+def test_the_bound_of_bayes_is_its_formula_and_above_bayes(L: int) -> None:
+    rng = np.random.default_rng(0)
+    task = Task(d=5, L=L, gamma=0.7)
+    bound, bayes = (f(task, 100_000, rng) for f in (bayes_at_most, bayes_excess_risk))
+    assert bound.value >= bayes.value - 4 * math.hypot(bound.stderr, bayes.stderr)
+    assert bayes_at_most(replace(task, d=200), 1000, rng).value < 1e-9
+    # E[(X_1.v*)^2 n/(w_1 + n)], with w the ratio of the two Gaussian densities in R^5
+    mean = task.signal * np.eye(5)[0]
+    X = mean + task.gamma * rng.standard_normal((100_000, 5))
+    informative = multivariate_normal(mean, task.gamma**2)
+    w = np.exp(informative.logpdf(X) - multivariate_normal(np.zeros(5)).logpdf(X))
+    terms = X[:, 1] ** 2 * (L - 1) / (w + L - 1)
+    stderr = math.hypot(terms.std() / math.sqrt(len(terms)), bound.stderr)
+    assert abs(terms.mean() - bound.value) <= 4 * stderr
+
+
+def test_the_best_oracle_falls_at_the_rate_predicted() -> None:
+    """(L/d) log(d/L), so risk d/L is not a constant: the logarithm grows from 14 to 23."""
+    errors, plain = [], []
+    for d in (10**4, 10**8, 10**12):
+        task = Task(d=d, L=100, gamma=0.7)
+        risk = oracle_excess_risk(task, best_oracle_lam(task))
+        errors.append(abs(oracle_rate(task) / risk - 1))
+        plain.append(risk * d / task.L)
+    assert errors[0] > 3 * errors[1] > 0
+    assert errors[2] < 0.02
+    assert plain[2] > 1.5 * plain[1] > 1.5 * plain[0] > 0
 
 
 # ---- several locations

@@ -10,7 +10,7 @@ excess risk = g^2/R - 2 scale g^2 E[a_1] + scale^2 (R g^2 E[a_1^2] + (L - R) E[a
 
 Softmax depends on all tokens and is simulated, together with Bayes on the same sequences:
 E[(Y - T)^2] = E[(Y - E[Y|X])^2] + E[(T - E[Y|X])^2], and the last term, the excess over Bayes, is
-the mean of sum_l (scale a_l - p_l/R)^2 (X_l.v*)^2: small where the weights are those of Bayes.
+the mean of sum_l (scale a_l - p_l/R)^2 (X_l.v*)^2: 0 if the weights are those of Bayes.
 """
 
 import math
@@ -135,7 +135,7 @@ class _Chunk(NamedTuple):
     """Sequences with what Bayes makes of them."""
 
     scores: FloatArray  # (n, L)
-    squared_values: FloatArray  # (n, L)
+    squared_values: FloatArray  # (n, L), E[(X_l.v*)^2]
     weights: FloatArray  # (n, L), of Bayes: p_l/R
     bayes: FloatArray  # (n,), the posterior variance
 
@@ -143,8 +143,8 @@ class _Chunk(NamedTuple):
     def draw(cls, task: Task, n: int, rng: np.random.Generator, n_informative: int) -> "_Chunk":
         tokens = sample_tokens(task, n, rng, n_informative)
         p = bayes_weights(task, tokens.along_k, tokens.squared_norm, n_informative)
-        bayes = posterior_variances(p, tokens.along_v, n_informative)
-        return cls(tokens.along_k, tokens.along_v**2, p / n_informative, bayes)
+        bayes = posterior_variances(task, tokens, p, n_informative)
+        return cls(tokens.along_k, tokens.squared_values(task), p / n_informative, bayes)
 
     def above(self, lam: Any, scale: float | None) -> tuple[FloatArray, float]:
         """E[(T - E[Y|X])^2] of softmax, shape (n,), and the scale (for None, the best one)."""

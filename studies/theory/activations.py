@@ -88,7 +88,7 @@ def identity_gap(task: "Task", rng: Any, n: int = 2000) -> float:
 
     from slr.yardsticks import sample_tokens
 
-    along_k, _, squared_norm = sample_tokens(task, n, rng)
+    along_k, squared_norm = sample_tokens(task, n, rng)
     h, g2 = task.signal, task.gamma**2
     squared_distance = squared_norm - 2 * h * along_k + h**2  # |X - h k*|^2
     log_ratio = squared_norm / 2 - squared_distance / (2 * g2) - task.d * np.log(task.gamma)
