@@ -35,6 +35,15 @@ def features(points: FloatArray, precision: float, degree: int | None = None) ->
     return np.asarray(phi)
 
 
+def _features_of(contexts: FloatArray, precision: float) -> FloatArray:
+    """Features of the points (n, count, d) of many contexts; one at a time, to save memory."""
+    first = features(contexts[0], precision)
+    phi = np.empty((len(contexts), *first.shape))
+    for context, points in enumerate(contexts):
+        phi[context] = features(points, precision)
+    return phi
+
+
 @cache
 def _monomials(d: int, degree: int) -> Any:
     """The exponents of all monomials in d variables up to a degree, one row each."""
@@ -63,10 +72,7 @@ class Trials(NamedTuple):
         query_shift: float | None = None,
     ) -> "Trials":
         keys, queries = sample_keys(task, n, L, n_queries, rng, query_shift)
-        phi = [  # one context at a time, for the sake of memory
-            np.stack([features(own, task.precision) for own in points])
-            for points in (keys, queries)
-        ]
+        phi = (_features_of(points, task.precision) for points in (keys, queries))
         return cls(task, keys, queries, *phi)
 
     def first(self, L: int) -> "Trials":

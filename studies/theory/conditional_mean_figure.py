@@ -1,5 +1,6 @@
 """The figure of attention as a conditional mean: its errors, and what two objectives teach it."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ def _draw_ratios(ax: Any, objectives: Any, colours: Sequence[str]) -> None:
         ratios = errors["self-supervised"] / errors["supervised"]
         ax.plot(places, ratios, marker, color=colour, ms=5, label=kind)
     names = [
-        f"$L={L}$" if queries == ALIKE else f"$L={L}$,\n{queries}"
+        f"$L={L}$" if queries == ALIKE else f"$L={L}$,\n{textwrap.fill(queries, 12)}"
         for queries, L in taught["supervised"].index
     ]
     ax.axhline(1, color="black", lw=0.8, ls=":")
