@@ -9,12 +9,12 @@ exp(sum of its logits). (If Y is the sum, all risks are R^2 times as large, prov
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, lambertw, logsumexp, softmax
 
 from slr.erf_risk import excess_risk
 from slr.overlaps import ALIGNED
@@ -54,41 +54,66 @@ def chunk_sizes(task: Task, n_samples: int, n_informative: int = 1) -> list[int]
 def bayes_excess_risk(
     task: Task, n_samples: int, rng: np.random.Generator, n_informative: int = 1
 ) -> Estimate:
-    """Excess risk of E[Y|X], by simulation of X.k*, X.v* and |X|^2 for every token.
+    """Excess risk of E[Y|X]: the mean of the posterior variance, by simulation of n_samples X.
 
-    |X|^2 needs one chi-square per token, so the cost does not depend on d. If several tokens are
-    informative, Y is the mean of their values.
+    Of a token only X.k* and |X|^2 are drawn, so the cost does not depend on d. If several tokens
+    are informative, Y is the mean of their values.
 
     >>> bayes_excess_risk(task, 1000, rng).value < oracle_excess_risk(task, best_oracle_lam(task))
     np.True_
     """
-    losses = []  # (Y - E[Y|X])^2, without label noise
+    variances = []
     for size in chunk_sizes(task, n_samples, n_informative):
         tokens = sample_tokens(task, size, rng, n_informative)
         p = bayes_weights(task, tokens.along_k, tokens.squared_norm, n_informative)
-        signal = tokens.along_v[:, :n_informative].sum(axis=1)
-        losses.append(((signal - np.sum(p * tokens.along_v, axis=1)) / n_informative) ** 2)
-    return Estimate.of(losses)
+        variances.append(posterior_variances(task, tokens, p, n_informative))
+    return Estimate.of(variances)
+
+
+def bayes_at_most(task: Task, n_samples: int, rng: np.random.Generator) -> Estimate:
+    """An upper bound of the excess risk of E[Y|X], from one token per sequence: for any d and L.
+
+    With w_l the density ratio of an informative token to another and S = sum_{l>1} w_l, Bayes has
+    E[(X_1.v*)^2 S/(w_1 + S)]. That is concave in S, whose mean is L - 1 (Jensen's inequality).
+    """
+    tokens = sample_tokens(replace(task, L=1), n_samples, rng)
+    log_w = bayes_logits(task, tokens.along_k, tokens.squared_norm)
+    log_w -= task.signal**2 / (2 * task.gamma**2) + task.d * math.log(task.gamma)
+    share = expit(math.log(task.L - 1) - log_w) if task.L > 1 else np.zeros_like(log_w)
+    return Estimate.of([np.sum(share * tokens.squared_values(task), axis=1)])
 
 
 class Tokens(NamedTuple):
-    """All that E[Y|X] depends on, each of shape (n, L)."""
+    """All that P(l informative | X) depends on, each of shape (n, L)."""
 
     along_k: FloatArray  # X.k*
-    along_v: FloatArray  # X.v*
     squared_norm: FloatArray
+
+    def squared_values(self, task: Task) -> FloatArray:
+        """E[(X.v*)^2] given the two: what is orthogonal to k* has no preferred direction."""
+        return (self.squared_norm - self.along_k**2) / (task.d - 1)
 
 
 def sample_tokens(task: Task, n: int, rng: np.random.Generator, n_informative: int = 1) -> Tokens:
-    """Tokens of n sequences, informative ones first; one chi-square replaces d - 2 coordinates."""
+    """Tokens of n sequences, informative ones first; one chi-square replaces d - 1 coordinates."""
     along_k = rng.standard_normal((n, task.L))
-    along_v = rng.standard_normal((n, task.L))
-    rest = rng.chisquare(task.d - 2, (n, task.L)) if task.d > 2 else np.zeros((n, task.L))
+    rest = rng.chisquare(task.d - 1, (n, task.L))
     first = (slice(None), slice(n_informative))
     along_k[first] = task.signal + task.gamma * along_k[first]
-    along_v[first] *= task.gamma
     rest[first] *= task.gamma**2
-    return Tokens(along_k, along_v, along_k**2 + along_v**2 + rest)
+    return Tokens(along_k, along_k**2 + rest)
+
+
+def posterior_variances(
+    task: Task, tokens: Tokens, p: FloatArray, n_informative: int = 1
+) -> FloatArray:
+    """E[Var(Y | X)] given what p depends on, without label noise, shape (n,).
+
+    The values X_l.v* have mean 0 given that, so products of two tokens vanish and
+    1/R^2 sum_l p_l (1 - p_l) E[(X_l.v*)^2] is left, which varies far less than (Y - E[Y|X])^2.
+    """
+    spread = np.sum(p * (1 - p) * tokens.squared_values(task), axis=1)
+    return np.asarray(spread / n_informative**2)
 
 
 def bayes_logits(task: Task, along_k: FloatArray, squared_norm: FloatArray) -> FloatArray:
@@ -153,6 +178,18 @@ def best_oracle_lam(task: Task) -> float:
     best = grid[np.argmin(oracle_excess_risk(task, np.exp(grid)))]
     width = grid[1] - grid[0]
     return math.exp(refined(lambda x: float(oracle_excess_risk(task, math.exp(x))), best, width))
+
+
+def oracle_rate(task: Task) -> float:
+    """The excess risk of the best oracle to first order, where d is far larger than L.
+
+    With x = lam sqrt(d), the gate misses g^2 erfc(x/sqrt 2)^2 ~ 2 g^2 exp(-x^2)/(pi x^2) of the
+    informative token, and lets 4/pi (L - 1)/d x^2 of the others through. The sum is least at
+    x^2 = W(g^2 d / (2 (L - 1))), with Lambert's W, so it falls like (L/d) log(d/L).
+    """
+    n = task.L - 1
+    x2 = float(lambertw(task.gamma**2 * task.d / (2 * n)).real)
+    return 4 / math.pi * n / task.d * (1 + x2)
 
 
 def refined(function: Callable[[float], float], best: float, width: float) -> float:

@@ -48,8 +48,9 @@ def spreads(groups: Any, names: Mapping[str, str]) -> pd.DataFrame:
 
 
 def errors_against(table: pd.DataFrame, axis: str, value: str) -> pd.DataFrame:
-    """A value of each attention with two standard errors, at three places of an axis."""
-    texts = [f"{x:.4f} ± {2 * error:.4f}" for x, error in table[[value, "stderr"]].to_numpy()]
+    """A value of each attention with two standard errors (if any), at three places of an axis."""
+    pairs = table[[value, "stderr"]].to_numpy()
+    texts = [f"{x:.4f} ± {2 * error:.4f}" if error else f"{x:.4f}" for x, error in pairs]
     wide = pivoted(table, texts, "attention", axis)
     chosen = wide.iloc[:, [0, wide.shape[1] // 2, -1]]
     return chosen.rename(columns=lambda place: f"{axis} = {place}")

@@ -28,7 +28,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from probing.states.views import SentenceView
 from slr import EXPERIMENTS, Overlaps, Task, Trajectory, excess_risk, flow, run_experiment
-from slr.attentions.conditional_mean import Slope
 from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
 from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
@@ -37,7 +36,7 @@ from studies.practice.bridge_figures import EDITS, plot_causal, plot_learning
 from studies.practice.figure1_figure import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
 from studies.practice.probes_figure import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
-from studies.theory.conditional_mean import plot_conditional_mean
+from studies.theory.conditional_mean_figure import ALIKE, plot_conditional_mean
 from studies.theory.layer import FLOOR, plot_layer
 from studies.theory.locations import plot_locations
 from studies.theory.noise_length import plot_noise_length
@@ -132,14 +131,27 @@ def check_portrait() -> None:
 
 def check_yardsticks() -> None:
     names = "zero linear oracle bayes bayes_stderr"
-    tables = {name: table_of({name: [2, 10, 100]}, names) for name in ("d", "L")}
-    for ax, (name, table) in zip(plot_yardsticks(tables, "").axes, tables.items(), strict=True):
+    tables = {f"against_{name}": table_of({name: [2, 10, 100]}, names) for name in "dL"}
+    regimes = ["L = 10", "L = sqrt(d)"]
+    tables["corollary"] = table_of({"regime": regimes, "d": [100, 1000]}, "oracle predicted")
+    *axes, growing = plot_yardsticks(tables, "").axes
+    for ax, name in zip(axes, "dL", strict=True):
+        table = tables[f"against_{name}"]
         assert_array_equal(curve(ax, "zero predictor"), [table[name], table["zero"]])
         assert_array_equal(curve(ax, "best linear"), [table[name], table["linear"]])
         assert_array_equal(curve(ax, r"erf oracle, best $\lambda$").y, table["oracle"])
         assert_array_equal(curve(ax, "Bayes (Monte-Carlo)").y, table["bayes"])
         ends = error_bars(ax, "Bayes (Monte-Carlo)")
         assert_allclose(ends.high - ends.low, 4 * table["bayes_stderr"])
+    dotted = [line.y for line in lines(growing)][1::2]
+    for label, (_, rows), predicted in zip(
+        ("$L = 10$", r"$L = \sqrt{d}$"),
+        tables["corollary"].groupby("regime", sort=False),
+        dotted,
+        strict=True,
+    ):
+        assert_array_equal(curve(growing, label), [rows["d"], rows["oracle"]])
+        assert_array_equal(predicted, rows["predicted"])
 
 
 def check_scaling() -> None:
@@ -212,14 +224,19 @@ def check_noise_length() -> None:
 def check_conditional_mean() -> None:
     lengths = [8, 32, 128]
     kinds = [f"{kind}, learned at {L}" for kind in ("softmax", "kernel") for L in lengths]
-    names = ["softmax, best", "kernel", *kinds]
+    names = ["softmax, best", "kernel", *kinds, "softmax, long"]
     table = table_of({"attention": names, "L": [8, 32, 128, 512]}, "error stderr")
-    slopes = {name: Slope(-0.8, -0.9, -0.7) for name in names[:2]}
-    axes = plot_conditional_mean(table, lengths, slopes, [32, 128, 512], "").axes
-    best, softmax, kernel = axes
+    slopes = pd.DataFrame({"attention": names[:2], "value": -0.8, "low": -0.9, "high": -0.7})
+    taught = ["supervised", "self-supervised"]
+    cases: dict[str, Any] = {"queries": [ALIKE, "elsewhere"], "L": lengths, "objective": taught}
+    objectives = table_of(cases, "softmax_error kernel_error")
+    tables = {"errors": table, "slopes": slopes.assign(fitted_from=32), "objectives": objectives}
+    best, softmax, kernel, ratio = plot_conditional_mean(tables, lengths, "").axes
     for name in names[:2]:
         rows = table[table["attention"] == name]
         assert_array_equal(curve(best, f"{name}\nslope -0.80 [-0.90, -0.70]").y, rows["error"])
+    rows = table[table["attention"] == "softmax, long"]
+    assert_array_equal(curve(best, "softmax, longer").y, rows["error"])
     fitted = [line for line in lines(best) if len(line.x) == 3]
     for line, name in zip(fitted, names, strict=False):
         slope = np.diff(np.log(line.y)) / np.diff(np.log(line.x))
@@ -231,6 +248,8 @@ def check_conditional_mean() -> None:
         for L in lengths:
             rows = table[table["attention"] == f"{kind}, learned at {L}"]
             assert_array_equal(curve(ax, f"learned at $L={L}$").y, rows["error"])
+        errors = objectives[f"{kind}_error"].to_numpy()
+        assert_allclose(curve(ratio, kind).y, errors[1::2] / errors[::2])
 
 
 def layer_runs(seed: int, runs: int) -> LayerRuns:

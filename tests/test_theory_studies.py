@@ -18,7 +18,15 @@ from studies.catalogue import STUDIES, THEORY
 from studies.command_line import fail
 from studies.making import make
 from studies.study import SlrOptions, Study, Tables
-from studies.theory import paper, portrait, success, sweep
+from studies.theory import (
+    activations,
+    conditional_mean,
+    paper,
+    portrait,
+    success,
+    sweep,
+    yardsticks,
+)
 from studies.theory.sweep_figure import plot_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -214,3 +222,39 @@ def test_paper_and_all_make_their_studies_in_order(
     group.run_all(SlrOptions(output=tmp_path, seed=3))
     assert [name for name, _ in made] == [study.name for study in THEORY]
     assert {(options.output, options.seed) for _, options in made} == {(tmp_path, 3)}
+
+
+# ---- claims of the studies at the population level
+
+
+@pytest.mark.parametrize(
+    ("study", "claim", "table", "column", "right", "wrong"),
+    [
+        (activations, 0, "identity", "gap", 1e-13, 1e-6),
+        (activations, 1, "activations", "above", 1e-9, 1e-3),
+        (activations, 2, "activations", "above_stderr", 1e-9, 1e9),
+        (activations, 3, "activations", "above_stderr", 1e-9, 1e9),
+        (activations, 4, "activations", "above_stderr", 1e-9, 1e9),
+        (yardsticks, 0, "against_d", "oracle", 1e-4, 0.5),
+        (yardsticks, 1, "corollary", "oracle", 1e-5, 0.05),
+        (yardsticks, 2, "corollary", "oracle", 0.4, 0.05),
+        (yardsticks, 3, "corollary", "predicted", None, 0.2),
+        (yardsticks, 4, "against_L", "linear", 0.5, 0.3),
+        (conditional_mean, 0, "slopes", "high", -0.1, 0.1),
+        (conditional_mean, 2, "statistic", "difference", 1e-6, 0.1),
+        (conditional_mean, 3, "sufficiency", "correlation", 0.0, 1.0),
+        (conditional_mean, 4, "sufficiency", "correlation", 1.0, 0.0),
+        (conditional_mean, 5, "objectives", "kernel_error", None, [1.0, 1.1] * 2),
+        (conditional_mean, 6, "objectives", "softmax_error", [1.0, 1.1] * 2, 1.0),
+    ],
+)
+def test_a_claim_passes_on_a_right_table_and_fails_on_a_wrong_one(
+    study: Any, claim: int, table: str, column: str, right: Any, wrong: Any, smoke: Path
+) -> None:
+    """``right`` is None if the table of the smoke run is."""
+    folder = make(study.STUDY, study.Options(output=smoke, smoke=True))
+    tables = {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
+    for value, passes in ((right, True), (wrong, False)):
+        if value is not None:
+            tables[table][column] = value
+        assert list(study.claims(tables))[claim].passed == passes
