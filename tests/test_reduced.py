@@ -4,7 +4,6 @@ import functools
 import math
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -21,6 +20,7 @@ from slr import (
 )
 from slr.dynamics import steps
 from slr.dynamics.descent import descend
+from slr.dynamics.threads import thread_limit
 from slr.overlaps import check_gram, gram_matrix
 from slr.task import Truth
 
@@ -192,12 +192,8 @@ def test_run_7_alone_is_run_7_of_thirty_and_threads_do_not_matter() -> None:
     together = run_both(start, rngs)
     alone = run_both(alone_start, np.random.default_rng(1).spawn(30)[7:8])
     spawned = run_both(start, np.random.default_rng(1))
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
+    with thread_limit(1):
         single = run_both(start, np.random.default_rng(1).spawn(30))
-    finally:
-        numba.set_num_threads(threads)
     for one, seven, child, serial in zip(together, alone, spawned, single, strict=True):
         assert_array_equal(np.array(one.overlaps)[:, 7], np.array(seven.overlaps)[:, 0])
         assert_array_equal(np.array(one.overlaps), np.array(child.overlaps))
