@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_array_equal
 from scipy.stats import ks_2samp, kstest
 
@@ -19,6 +20,7 @@ from slr import (
     start_on_sphere,
 )
 from slr.dynamics import steps
+from slr.dynamics.batch_step import frame
 from slr.dynamics.descent import descend
 from slr.dynamics.threads import thread_limit
 from slr.overlaps import check_gram, gram_matrix
@@ -202,6 +204,17 @@ def test_run_7_alone_is_run_7_of_thirty_and_threads_do_not_matter() -> None:
     assert (other[1].final.kappa != together[1].final.kappa).all(), "the control: seeds matter"
 
 
+def test_training_leaves_the_threads_of_torch_alone() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        start = start_on_sphere(Task(d=30, L=4, gamma=0.7), 3, np.random.default_rng(0))
+        run_both(start, np.random.default_rng(1))
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_progress_adds_up_and_changes_nothing() -> None:
     start = start_on_sphere(PAPER, 3, np.random.default_rng(0))
     done: list[int] = []
@@ -226,6 +239,21 @@ def test_settings_may_differ_between_runs() -> None:
             log_every=200,
         )
         assert alone.final.nu[0] == together.final.nu[run]
+
+
+def test_runs_in_lockstep_do_not_see_each_other() -> None:
+    """More runs than advance together, of two settings in turn; one of them diverges."""
+    runs = 2 * steps.LANES + 3
+    start = start_on_sphere(PAPER, runs, np.random.default_rng(0))
+    step_size = np.where(np.arange(runs) % 2, 1e-3, 4e-3)
+    step_size[5] = 1e308
+    options: dict[str, Any] = {"lam": 0.5, "lam_decay": 1e-3, "n_steps": 200, "log_every": 100}
+    together = pgd(PAPER, start, step_size=step_size, **options)
+    assert together.diverged[5]
+    for run in range(runs):
+        alone = pgd(PAPER, start.at([run]), step_size=step_size[run], **options)
+        one, other = np.array(alone.overlaps)[:, 0], np.array(together.overlaps)[:, run]
+        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("step_size", [1.0, 1e3, 1e100, 1e308])
@@ -303,7 +331,7 @@ def test_a_frame_has_the_inner_products_it_is_made_of() -> None:
     k = np.array([1.0, 0.0, 0.0, 0.0])
     for run in range(50):
         one = Overlaps(*(float(x[run]) for x in found))
-        v, k_star, v_star = steps.frame(one)
+        v, k_star, v_star = frame(one)
         vectors = np.array([k_star, v_star, k, v])
         assert abs(vectors @ vectors.T - gram_matrix(one)).max() < 1e-12
         k4, v4 = steps.embedding(one)

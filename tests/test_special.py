@@ -1,4 +1,4 @@
-"""The special functions: compiled against numpy and scipy, and the error of the quadrature rules."""
+"""Special functions: compiled against numpy and scipy, and the error of the quadrature rules."""
 
 import math
 from typing import Any
@@ -58,7 +58,7 @@ def test_what_is_not_a_number_stays_so_when_compiled() -> None:
 
 
 def test_a_compiled_loop_over_erf_and_exp_is_made_of_vector_instructions() -> None:
-    """This is what makes training fast; a branch or a call in either would end it silently."""
+    """Training is fast for this reason; a branch or a call would end it silently."""
 
     @numba.njit(error_model="numpy")
     def both(x: Any, out: Any) -> None:

@@ -11,16 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from slr.dynamics.batch_step import empty_batch, sgd_step
 from slr.dynamics.compiled import compiled
-from slr.dynamics.steps import (
-    LANES,
-    MIN_D_SGD,
-    embedding,
-    lane_of,
-    overlaps_of,
-    pgd_lanes,
-    sgd_step,
-)
+from slr.dynamics.steps import LANES, MIN_D_SGD, embedding, lane_of, overlaps_of, pgd_lanes
 from slr.dynamics.threads import in_threads
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
 from slr.erf_risk import excess_risk
@@ -88,7 +81,9 @@ def sgd(
     check_whole(1, batch_size=batch_size)
     states, settings = _prepare(task, start, lam, lam_decay, step_size)
     all_steps = logged_steps(n_steps, log_every)
-    rngs = rng_per_run(rng, len(states))
+    # Drawing normals is half of the work, and SFC64 is the fastest generator of numpy.
+    seeds = [child.integers(2**32, size=8) for child in rng_per_run(rng, len(states))]
+    rngs = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
     constants = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
 
     def advance(steps: Any, log: Any) -> None:
@@ -216,8 +211,9 @@ def _sgd_run(
     lam, lam_decay, step_size = settings
     kappa, nu, theta, eta, rho = overlaps
     state = Overlaps(kappa, nu, theta, eta, rho)
+    batch = empty_batch(constants[4], constants[2])
     for row in range(1, len(steps)):
         for t in range(steps[row - 1], steps[row]):
-            state = sgd_step(state, constants, lam / (1 + lam_decay * t), step_size, rng)
+            state = sgd_step(state, constants, lam / (1 + lam_decay * t), step_size, rng, batch)
         log[row] = state
     overlaps[:] = state
