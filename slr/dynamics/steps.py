@@ -55,10 +55,17 @@ def pgd_step(k: Any, v: Any, constants: Any, lam: float, step_size: float, rule:
 
     k and v are tuples of coordinates in the embedding: tuples stay in registers.
     """
+    gradient_k, gradient_v = gradients(k, v, constants, lam, rule)
+    return moved(k, gradient_k, step_size), moved(v, gradient_v, step_size)
+
+
+@compiled(**INLINE)
+def gradients(k: Any, v: Any, constants: Any, lam: float, rule: Any) -> Any:
+    """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
     r = partial_derivatives(overlaps_of(k, v), *constants, lam, rule)
     gradient_k = (r.rho * v[0] + r.kappa, r.rho * v[1] + r.eta, r.rho * v[2], r.rho * v[3])
     gradient_v = (r.rho * k[0] + r.theta, r.rho * k[1] + r.nu, r.rho * k[2], r.rho * k[3])
-    return moved(k, gradient_k, step_size), moved(v, gradient_v, step_size)
+    return gradient_k, gradient_v
 
 
 @compiled(**INLINE)
