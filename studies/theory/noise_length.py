@@ -86,10 +86,10 @@ def _ends(cell: "Experiment", progress: Callable[[int], Any]) -> dict[str, Any]:
     return row
 
 
-SHOWN = {  # a row of panels each
-    "excess_risk": "excess risk at the end",
-    "steps": "steps to align",
-    "share": "share of runs that align",
+SHOWN = {  # a row of panels each: label and scale
+    "excess_risk": ("excess risk at the end", "log"),
+    "steps": ("steps to align", "log"),
+    "share": ("share of runs that align", "linear"),
 }
 
 
@@ -105,23 +105,22 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
     noises = list(dict.fromkeys(table["noise"]))
     with journal_style():
         figure, axes = panels(3, len(gammas), (3.2 * len(gammas) + 0.4, 7.4))
-        by_row = np.reshape(axes, (3, len(gammas)))  # type: ignore[arg-type]
-        for (first, *others), label in zip(by_row, SHOWN.values(), strict=True):
-            first.set_ylabel(label)
+        by_row: Any = np.reshape(axes, (3, len(gammas)))  # type: ignore[arg-type]
+        for (first, *others), (label, scale) in zip(by_row, SHOWN.values(), strict=True):
+            first.set(ylabel=label, yscale=scale)
             for ax in others:
                 ax.sharey(first)
         for column, gamma in enumerate(gammas):
             rows = table[table["gamma"] == gamma]
             for ax, name in zip(by_row[:, column], SHOWN, strict=True):
                 _draw(ax, rows, name, noises)
-            top, middle, bottom = by_row[:, column]
+            top, _, bottom = by_row[:, column]
             oracles = rows.groupby("L")["oracle"].first()
             for place, L in enumerate(lengths):
                 x = 0.12 * (place - 1.5)
                 top.plot([x], [oracles[L]], "_", color=COLOURS[place], ms=14, mew=1.5)
             top.axhline(gamma**2, color=GREY, ls=":", lw=1.0)
-            top.set(yscale="log", title=rf"$\gamma={gamma:.2g}$")
-            middle.set(yscale="log")
+            top.set_title(rf"$\gamma={gamma:.2g}$")
             bottom.set(xlabel=r"PGD, or SGD with noise $\varepsilon$", ylim=(-0.05, 1.05))
         legend = axes[0].get_legend_handles_labels()
         figure.legend(*legend, loc="outside lower center", ncols=len(lengths))
