@@ -7,33 +7,38 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from slr import EXPERIMENTS, Overlaps, Task, excess_risk, sample_truth
+from slr import EXPERIMENTS, Overlaps, Task, excess_risk, pgd, sample_truth
 from slr.dynamics.scaling import scaled_experiment
 from slr.dynamics.stability import (
     hessian_eigenvalues,
     predicted_stability_limit,
     stability_limit,
 )
+from slr.dynamics.steps import embedding
+from slr.task import Truth
 
 
-def numerical_hessian(task: Task, lam: float, size: float = 1e-4) -> Any:
-    """Second differences of the risk along the two spheres at (k*, v*), on vectors in R^d."""
-    truth = sample_truth(task, np.random.default_rng(0))
-    stars = truth.k_star, truth.v_star
+def numerical_hessian(
+    task: Task, lam: float, truth: Truth, k: Any, v: Any, size: float = 1e-4
+) -> Any:
+    """Second differences of the risk along the two spheres at (k, v).
+
+    The risk sees overlaps only, so the vectors may have fewer dimensions than the task.
+    """
     # Orthonormal bases of the two tangent spaces, one vector per row.
-    bases = [np.linalg.svd(star[None])[2][1:] for star in stars]
-    n = task.d - 1
+    bases = [np.linalg.svd(x[None])[2][1:] for x in (k, v)]
+    n = len(k) - 1
 
     def risk(*moves: tuple[int, float]) -> float:
         tangent = np.zeros(2 * n)
         for i, x in moves:
             tangent[i] += x
         turned = []
-        for star, basis, part in zip(stars, bases, np.split(tangent, 2), strict=True):
+        for point, basis, part in zip((k, v), bases, np.split(tangent, 2), strict=True):
             along = part @ basis
             angle = float(np.linalg.norm(along))  # along a great circle
             ratio = math.sin(angle) / angle if angle else 1.0
-            turned.append(math.cos(angle) * star + ratio * along)
+            turned.append(math.cos(angle) * point + ratio * along)
         return float(excess_risk(task, Overlaps.of(turned[0], turned[1], truth), lam))
 
     hessian = np.empty((2 * n, 2 * n))
@@ -54,7 +59,9 @@ def numerical_hessian(task: Task, lam: float, size: float = 1e-4) -> Any:
     ],
 )
 def test_the_eigenvalues_are_those_of_the_risk_on_vectors(task: Task, lam: float) -> None:
-    numerical = np.linalg.eigvalsh(numerical_hessian(task, lam))
+    truth = sample_truth(task, np.random.default_rng(0))
+    hessian = numerical_hessian(task, lam, truth, truth.k_star, truth.v_star)
+    numerical = np.linalg.eigvalsh(hessian)
     closed = hessian_eigenvalues(task, lam)
     # Second differences err by 1e-7: the square of their size, and round-off over that square.
     distance = abs(numerical[:, None] - closed)
@@ -76,6 +83,24 @@ def test_the_papers_schedule_starts_beyond_the_limit() -> None:
     assert_allclose(found, [0.0023, 0.0028, 0.0038, 0.0047], atol=5e-5)
     assert hessian_eigenvalues(schedule.task, 1.0)[0] == pytest.approx(-0.29, abs=5e-3)
     assert hessian_eigenvalues(schedule.task, 0.5)[0] > 0, "the control"
+
+
+@pytest.mark.parametrize(("lam", "swapped_is_stable"), [(0.35, False), (0.28, True), (0.2, True)])
+def test_along_the_schedule_the_swapped_point_is_stable_first(
+    lam: float, swapped_is_stable: bool
+) -> None:
+    """So stability does not explain that most runs choose the aligned point."""
+    schedule = EXPERIMENTS["pgd-schedule"]
+    start = Overlaps(0.0, 0.0, 0.5, 1.0, 0.0)  # k at v*, v partly along k*
+    options: dict[str, Any] = {"step_size": 5e-4, "n_steps": 100_000, "log_every": 100_000}
+    swapped = pgd(schedule.task, start, lam=lam, **options).final.at(0)
+    k, v = np.zeros(6), np.zeros(6)
+    k[:4], v[:4] = embedding(Overlaps(*map(float, swapped)))
+    axes = np.eye(6)
+    hessian = numerical_hessian(schedule.task, lam, Truth(axes[0], axes[1]), k, v)
+    limit = 2 / np.linalg.eigvalsh(hessian)[-1]
+    assert (limit > schedule.step_size) == swapped_is_stable
+    assert predicted_stability_limit(schedule.task, lam) < schedule.step_size
 
 
 def test_a_scaled_step_size_is_stable() -> None:

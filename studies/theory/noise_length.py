@@ -148,20 +148,21 @@ def says(tables: Tables) -> Said:
     order = list(dict.fromkeys(table["noise"]))
     names = {name: name if name == "PGD" else f"SGD, noise {name}" for name in order}
 
-    def beside_shares(column: str, digits: int) -> Any:
+    def beside_shares(column: str, digits: int, unit: str = "") -> Any:
         texts = [
             f"{value:,.{digits}f} ({share:.0%})" if value == value else "(0%)"
             for value, share in table[[column, "share"]].to_numpy()
         ]
         named = table.assign(gamma=table["gamma"].map("{:.2f}".format))
-        return pivoted(named, texts, ["gamma", "L"], "noise")[order].rename(columns=names)
+        wide = pivoted(named, texts, ["gamma", "L"], "noise")[order]
+        return wide.rename(columns=lambda name: names[name] + unit)
 
     return [
         "Excess risk at the end, median over runs, and the share of runs that align:",
         beside_shares("excess_risk", 3),
         "Steps until runs align, median over the runs that do (medians of a small share, or near "
         "the number of steps, are too low), and this share:",
-        beside_shares("steps", 0),
+        beside_shares("steps", 0, ": steps"),
     ]
 
 
