@@ -4,6 +4,7 @@ import functools
 import math
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -24,6 +25,7 @@ from slr.dynamics.batch_step import frame
 from slr.dynamics.descent import descend
 from slr.dynamics.threads import thread_limit
 from slr.overlaps import check_gram, gram_matrix
+from slr.special import FEW, MANY
 from slr.task import Truth
 
 PAPER = Task(d=400, L=10, gamma=math.sqrt(0.5))
@@ -254,6 +256,15 @@ def test_runs_in_lockstep_do_not_see_each_other() -> None:
         alone = pgd(PAPER, start.at([run]), step_size=step_size[run], **options)
         one, other = np.array(alone.overlaps)[:, 0], np.array(together.overlaps)[:, run]
         assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("rule", [FEW, MANY], ids=["few", "many"])
+def test_runs_in_lockstep_are_vector_instructions(rule: Any) -> None:
+    """A branch or a call in the step would end it silently, and take eight times as long."""
+    step = numba.njit(error_model="numpy")(steps._lockstep.py_func)  # not from the cache
+    step(np.zeros(8 * steps.LANES), (10.0, 0.7, 9), 0.1, 1e-3, rule)
+    (code,) = step.inspect_llvm().values()
+    assert code.count("fmul <") > 100
 
 
 @pytest.mark.parametrize("step_size", [1.0, 1e3, 1e100, 1e308])
