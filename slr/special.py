@@ -36,11 +36,16 @@ FEW_UP_TO = 0.005  # half-length of an interval up to which FEW errs by at most 
 
 @inlined
 def polynomial(coefficients: Any, x: Any) -> Any:
-    """coefficients[0] + coefficients[1] x + ..., by Horner's rule."""
-    y = coefficients[-1]
-    for i in range(len(coefficients) - 2, -1, -1):
-        y = y * x + coefficients[i]
-    return y
+    """coefficients[0] + coefficients[1] x + ..., of an even number of coefficients.
+
+    Horner's rule for the even and for the odd powers: a processor works on both at the same time.
+    """
+    square = x * x
+    even, odd = coefficients[-2], coefficients[-1]
+    for i in range(len(coefficients) - 4, -1, -2):
+        even = even * square + coefficients[i]
+        odd = odd * square + coefficients[i + 1]
+    return even + x * odd
 
 
 def exp_minus(x: Any) -> Any:
@@ -80,7 +85,7 @@ ERF_LARGE = (
     0.17900115118138907, -0.32623356004299003, 0.24560380171289325, -0.1501159365078385,
     0.07166583713850745, -0.02439249905225781, 0.004269138643318906, 0.0007077436205791401,
     -0.0005971019299440755, 4.523670628663236e-05, 6.436074396760298e-05, -1.2383892608514314e-05,
-    -8.668536150153648e-06,
+    -8.668536150153648e-06, 0.0,
 )  # fmt: skip
 
 
