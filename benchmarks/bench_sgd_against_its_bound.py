@@ -1,4 +1,4 @@
-"""Claim: reduced SGD takes at most twice the time of drawing its normals.
+"""Claim: reduced SGD takes about twice the time of drawing its normals.
 
 A noise token needs two normals, and an informative token five. The bound is a compiled loop that
 draws just these, with the same generators on the same threads.
