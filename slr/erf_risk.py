@@ -14,11 +14,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from scipy.special import erf
 
 from slr.overlaps import Overlaps
-from slr.special import erf_prime, erf_variance
+from slr.special import MANY, erf_prime, erf_variance, inlined
 from slr.task import Task
 
 
@@ -43,8 +42,8 @@ class TokenMoments(NamedTuple):
     with_label: Any
 
 
-@register_jitable
-def gate_moments(m: Any, gamma: Any, lam: Any) -> GateMoments:
+@inlined
+def gate_moments(m: Any, gamma: Any, lam: Any, rule: Any = MANY) -> GateMoments:
     scale = lam * gamma
     slope = lam / np.sqrt(1 + 2 * scale * scale)
     narrow = 1 / np.sqrt(1 + 4 * scale * scale)
@@ -61,14 +60,14 @@ def gate_moments(m: Any, gamma: Any, lam: Any) -> GateMoments:
         f1=f1,
         f2=slope * f1 * curve,
         f3=slope * slope * f1 * third,
-        g=erf_a * erf_a + erf_variance(a, scale),
+        g=erf_a * erf_a + erf_variance(a, scale, rule),
         g1=g1 * erf_b,
         g2=slope * g1 * (erf1_b + curve * erf_b),
         g3=slope * slope * g1 * (erf2_b + 2 * curve * erf1_b + third * erf_b),
     )
 
 
-@register_jitable
+@inlined
 def informative_token_moments(
     gate: GateMoments, overlaps: Overlaps, h: Any, gamma: Any
 ) -> TokenMoments:
@@ -84,7 +83,7 @@ def informative_token_moments(
     )
 
 
-@register_jitable
+@inlined
 def noise_gate(lam: Any) -> Any:
     """E[phi'] and E[(phi^2)''] of the gate at a token ~ N(0, I), where E[phi] = 0."""
     lam2 = lam * lam
@@ -139,11 +138,16 @@ def risk_gradient(task: Task, overlaps: Overlaps, lam: Any) -> Overlaps:
     return partial_derivatives(overlaps, task.signal, task.gamma, task.L - 1, lam)
 
 
-@register_jitable
-def partial_derivatives(overlaps: Overlaps, h: Any, gamma: Any, n: Any, lam: Any) -> Overlaps:
-    """Partial derivatives of excess_risk, line by line; h = sqrt(d/2), n = L - 1."""
+@inlined
+def partial_derivatives(
+    overlaps: Overlaps, h: Any, gamma: Any, n: Any, lam: Any, rule: Any = MANY
+) -> Overlaps:
+    """Partial derivatives of excess_risk, line by line; h = sqrt(d/2), n = L - 1.
+
+    ``rule`` is the quadrature of ``erf_variance``.
+    """
     kappa, nu, theta, eta, rho = overlaps
-    gate = gate_moments(h * kappa, gamma, lam)
+    gate = gate_moments(h * kappa, gamma, lam, rule)
     first, second = noise_gate(lam)
     g2 = gamma * gamma
     mean_w, cov = h * theta, g2 * rho

@@ -59,7 +59,7 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, 
     """A figure and its axes, lettered (a), (b), ... if there are several. No pyplot needed."""
     figure = Figure(figsize=size, layout="constrained")
     axes = list(np.ravel(figure.subplots(rows, columns)))
-    for letter, ax in zip("abcdefgh" if len(axes) > 1 else "", axes, strict=False):
+    for letter, ax in zip("abcdefghi" if len(axes) > 1 else "", axes, strict=False):
         ax.set_title(f"({letter})", loc="left", fontweight="bold")
     return figure, axes
 

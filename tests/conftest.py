@@ -1,7 +1,6 @@
 """Settings and fixtures that several test files share."""
 
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,15 +14,6 @@ settings.load_profile("default")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:  # test processes share the cores: one thread for each
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-def pytest_runtest_setup() -> None:
-    """Set torch back to one thread: a parallel loop of numba sets the number for all of OpenMP.
-
-    Two threads for each of two test processes spend their time waiting for each other.
-    """
-    if "PYTEST_XDIST_WORKER" in os.environ and "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -36,12 +36,12 @@ from studies.practice.bridge_figures import EDITS, plot_causal, plot_learning
 from studies.practice.figure1_figure import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
 from studies.practice.probes_figure import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
-from studies.theory.conditional_mean_figure import ALIKE, plot_conditional_mean
+from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
+from studies.theory.figures.scaling import CURVES, plot_scaling
+from studies.theory.figures.sweep import plot_sweep
 from studies.theory.layer import FLOOR, plot_layer
 from studies.theory.locations import plot_locations
 from studies.theory.noise_length import plot_noise_length
-from studies.theory.scaling import plot_scaling
-from studies.theory.sweep_figure import plot_sweep
 from studies.theory.yardsticks import plot_yardsticks
 
 ROW = {"runs": 8, "share_diverged": 0.0}
@@ -155,21 +155,27 @@ def check_yardsticks() -> None:
 
 
 def check_scaling() -> None:
-    curves = ["manifold", "sphere", "flow", "sgd"]
-    table = table_of({"curve": curves, "d": [100, 1000]}, "median share").assign(runs=30)
-    table["low"], table["high"] = table["median"] - 0.05, table["median"] + 0.07
+    table = table_of({"curve": [*CURVES], "d": [100, 1000]}, "median share").assign(runs=30)
+    for name in ("", "share_"):
+        middle = table["share" if name else "median"]
+        table[f"{name}low"], table[f"{name}high"] = middle - 0.05, middle + 0.07
     limits = table_of({"d": [100, 1000]}, "measured predicted")
-    steps, share, stability = plot_scaling(table, limits).axes
+    path = table_of({"step": [0, 10, 20]}, "limit step_size smallest")
+    path["smallest"] = [-1.0, 1.0, 1.0]
+    tables = {"steps_to_align": table, "stability_limits": limits, "along_schedule": path}
+    steps, share, against_d, in_time = plot_scaling(tables).axes
     rows = table[table["curve"] == "sphere"]
-    label = "PGD from the sphere, step size $\\sim 1/d$"
+    label = CURVES["sphere"][0]
     assert_array_equal(curve(steps, label), [rows["d"], rows["median"]])
     assert_allclose(error_bars(steps, label), [rows["low"], rows["high"]])
     flow = table[table["curve"] == "flow"]
-    assert_array_equal(curve(steps, "the same, from the gradient flow").y, flow["median"])
+    assert_array_equal(curve(steps, CURVES["flow"][0]).y, flow["median"])
     first = table[table["curve"] == "manifold"]["share"]
     assert_array_equal(share.containers[0].lines[0].get_ydata(), first)  # type: ignore[attr-defined]
-    assert_array_equal(curve(stability, "measured (bisection)").y, limits["measured"])
-    assert_array_equal(curve(stability, "2 / curvature along $k^\\star$").y, limits["predicted"])
+    assert_array_equal(curve(against_d, "measured (bisection)").y, limits["measured"])
+    for ax, values in ((against_d, limits["predicted"]), (in_time, path["limit"])):
+        assert_array_equal(curve(ax, "2 / (largest eigenvalue)").y, values)
+    assert_array_equal(curve(in_time, "the paper's step size").y, path["step_size"])
 
 
 def check_activations() -> None:
@@ -205,14 +211,15 @@ def check_locations() -> None:
 
 def check_noise_length() -> None:
     keys: dict[str, list[Any]] = {"gamma": [0.5, 1.0], "L": [5, 10], "noise": ["PGD", "0", "1"]}
-    table = table_of(keys, "excess_risk steps oracle share")
-    for name in ("excess_risk", "steps"):
+    names = ("excess_risk", "steps", "share")
+    table = table_of(keys, "oracle " + " ".join(names))
+    for name in names:
         table[f"{name}_low"], table[f"{name}_high"] = table[name] / 2, table[name] * 2
     axes = plot_noise_length(table, "").axes
     for column, gamma in enumerate((0.5, 1.0)):
         for L in (5, 10):
             rows = table[(table["gamma"] == gamma) & (table["L"] == L)]
-            for ax, name in ((axes[column], "excess_risk"), (axes[2 + column], "steps")):
+            for ax, name in zip(axes[column::2], names, strict=True):
                 assert_array_equal(curve(ax, f"$L={L}$").y, rows[name])
                 ends = rows[f"{name}_low"], rows[f"{name}_high"]
                 assert_allclose(error_bars(ax, f"$L={L}$"), ends)

@@ -7,6 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_array_equal
 from scipy.stats import ks_2samp, kstest
 
@@ -20,8 +21,11 @@ from slr import (
     start_on_sphere,
 )
 from slr.dynamics import steps
+from slr.dynamics.batch_step import frame
 from slr.dynamics.descent import descend
+from slr.dynamics.threads import thread_limit
 from slr.overlaps import check_gram, gram_matrix
+from slr.special import FEW, MANY
 from slr.task import Truth
 
 PAPER = Task(d=400, L=10, gamma=math.sqrt(0.5))
@@ -192,18 +196,25 @@ def test_run_7_alone_is_run_7_of_thirty_and_threads_do_not_matter() -> None:
     together = run_both(start, rngs)
     alone = run_both(alone_start, np.random.default_rng(1).spawn(30)[7:8])
     spawned = run_both(start, np.random.default_rng(1))
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
+    with thread_limit(1):
         single = run_both(start, np.random.default_rng(1).spawn(30))
-    finally:
-        numba.set_num_threads(threads)
     for one, seven, child, serial in zip(together, alone, spawned, single, strict=True):
         assert_array_equal(np.array(one.overlaps)[:, 7], np.array(seven.overlaps)[:, 0])
         assert_array_equal(np.array(one.overlaps), np.array(child.overlaps))
         assert_array_equal(np.array(one.overlaps), np.array(serial.overlaps))
     other = run_both(start, np.random.default_rng(2))
     assert (other[1].final.kappa != together[1].final.kappa).all(), "the control: seeds matter"
+
+
+def test_training_leaves_the_threads_of_torch_alone() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        start = start_on_sphere(Task(d=30, L=4, gamma=0.7), 3, np.random.default_rng(0))
+        run_both(start, np.random.default_rng(1))
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_progress_adds_up_and_changes_nothing() -> None:
@@ -230,6 +241,30 @@ def test_settings_may_differ_between_runs() -> None:
             log_every=200,
         )
         assert alone.final.nu[0] == together.final.nu[run]
+
+
+def test_runs_in_lockstep_do_not_see_each_other() -> None:
+    """More runs than advance together, of two settings in turn; one of them diverges."""
+    runs = 2 * steps.LANES + 3
+    start = start_on_sphere(PAPER, runs, np.random.default_rng(0))
+    step_size = np.where(np.arange(runs) % 2, 1e-3, 4e-3)
+    step_size[5] = 1e308
+    options: dict[str, Any] = {"lam": 0.5, "lam_decay": 1e-3, "n_steps": 200, "log_every": 100}
+    together = pgd(PAPER, start, step_size=step_size, **options)
+    assert together.diverged[5]
+    for run in range(runs):
+        alone = pgd(PAPER, start.at([run]), step_size=step_size[run], **options)
+        one, other = np.array(alone.overlaps)[:, 0], np.array(together.overlaps)[:, run]
+        assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("rule", [FEW, MANY], ids=["few", "many"])
+def test_runs_in_lockstep_are_vector_instructions(rule: Any) -> None:
+    """A branch or a call in the step would end it silently, and take eight times as long."""
+    step = numba.njit(error_model="numpy")(steps._lockstep.py_func)  # not from the cache
+    step(np.zeros(8 * steps.LANES), (10.0, 0.7, 9), 0.1, 1e-3, rule)
+    (code,) = step.inspect_llvm().values()
+    assert code.count("fmul <") > 100
 
 
 @pytest.mark.parametrize("step_size", [1.0, 1e3, 1e100, 1e308])
@@ -307,7 +342,7 @@ def test_a_frame_has_the_inner_products_it_is_made_of() -> None:
     k = np.array([1.0, 0.0, 0.0, 0.0])
     for run in range(50):
         one = Overlaps(*(float(x[run]) for x in found))
-        v, k_star, v_star = steps.frame(one)
+        v, k_star, v_star = frame(one)
         vectors = np.array([k_star, v_star, k, v])
         assert abs(vectors @ vectors.T - gram_matrix(one)).max() < 1e-12
         k4, v4 = steps.embedding(one)

@@ -56,7 +56,11 @@ def results(tmp_path: Path) -> Path:
         for series, low in (("bert-published", np.nan), ("minilm-summary", 0.25), ("tiny", 0.25))
         for split in SPLITS
     ]
-    sparsity = {"model": ["trained", "untrained"], "split": "test", "mass": [0.91, 0.08]}
+    sparsity: dict[str, Any] = {
+        "model": ["trained", "untrained"],
+        "split": "test",
+        "mass": [0.91, 0.08],
+    }
     sparsity |= {"top1": 1.0, "effective_tokens": 1.5}
     keep(root, figure1.STUDY, bars=bars, sparsity=sparsity, models=models)
     runs = {"aligned": [True, True, False], "swapped": [False, False, True], "diverged": False}

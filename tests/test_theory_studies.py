@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slr import published_start
+from slr import EXPERIMENTS, published_start
 from slr.sweep import cell_grid
 from studies import slr_commands as group
 from studies.catalogue import STUDIES, THEORY
@@ -23,11 +23,12 @@ from studies.theory import (
     conditional_mean,
     paper,
     portrait,
+    scaling,
     success,
     sweep,
     yardsticks,
 )
-from studies.theory.sweep_figure import plot_sweep
+from studies.theory.figures.sweep import plot_sweep
 
 ROOT = Path(__file__).parent.parent
 MANIFOLD, _, SGD = paper.STUDIES[:3]
@@ -209,6 +210,38 @@ def test_the_success_map_is_a_sweep_and_its_figure_shows_the_shares(smoke: Path)
     (mesh,) = plot_sweep(table, cell_grid(axes)).axes[0].collections[:1]
     wide = table.pivot_table(index="lam_decay", columns="lam", values="share_aligned")
     assert (np.ravel(mesh.get_array()) == wide.to_numpy().ravel()).all()  # type: ignore[arg-type]
+
+
+def test_the_best_cells_are_confirmed_on_fresh_runs(smoke: Path) -> None:
+    folder = make(success.STUDY, success.Options(output=smoke, smoke=True))
+    table = pd.read_parquet(folder / "success.parquet")
+    confirmed = pd.read_parquet(folder / "confirmed.parquet")
+    cells = confirmed[~confirmed["paper"]]
+    assert len(cells) == success.BEST
+    assert (cells["on_the_map"] == table["share_aligned"].max()).all()
+    schedule = confirmed[confirmed["paper"]].iloc[0]
+    assert (schedule["lam"], schedule["lam_decay"]) == (1.0, 1e-4)
+    assert (confirmed["low"] <= confirmed["aligned"] / confirmed["runs"]).all()
+
+
+def test_fresh_runs_are_not_those_of_the_map() -> None:
+    """On the manifold every run aligns, from the sphere at this lam about half: both are seen."""
+    base = replace(EXPERIMENTS["pgd-small-lambda"], runs=60, seed=1, log_every=20_000)
+    cell = pd.DataFrame([{"lam": base.lam, "lam_decay": 0.0, "share_aligned": 1.0}])
+    share = success.confirm(cell, base)["aligned"] / base.runs
+    assert share.between(0.3, 0.8).all()  # 4 standard errors around 0.55
+    on_manifold = success.confirm(cell, replace(base, start="manifold"))
+    assert (on_manifold["aligned"] == base.runs).all()
+
+
+def test_the_exponent_of_a_power_law_is_found_among_runs_that_fail() -> None:
+    rng = np.random.default_rng(0)
+    steps = {("sphere", d): d**1.2 * np.exp(rng.normal(0, 0.1, 40)) for d in (10**3, 10**4, 10**5)}
+    for values in steps.values():
+        values[::3] = np.inf
+    row = scaling.growth(steps, rng).iloc[0]
+    assert row["low"] < 1.2 < row["high"]
+    assert row["high"] - row["low"] < 0.1
 
 
 def test_paper_and_all_make_their_studies_in_order(

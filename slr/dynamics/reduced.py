@@ -7,15 +7,14 @@ state), or if further steps of the same size on the risk would raise the risk at
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
-from numba import prange
 
+from slr.dynamics.batch_step import empty_batch, sgd_step
 from slr.dynamics.compiled import compiled
-from slr.dynamics.steps import MIN_D_SGD, embedding, overlaps_of, pgd_step, sgd_step
+from slr.dynamics.steps import LANES, MIN_D_SGD, embedding, lane_of, overlaps_of, pgd_lanes
+from slr.dynamics.threads import in_threads
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
 from slr.erf_risk import excess_risk
 from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
@@ -82,17 +81,18 @@ def sgd(
     check_whole(1, batch_size=batch_size)
     states, settings = _prepare(task, start, lam, lam_decay, step_size)
     all_steps = logged_steps(n_steps, log_every)
-    rngs = rng_per_run(rng, len(states))
+    # Drawing normals is half of the work, and SFC64 is the fastest generator of numpy.
+    seeds = [child.integers(2**32, size=8) for child in rng_per_run(rng, len(states))]
+    rngs = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
     constants = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
 
-    with ThreadPoolExecutor(numba.get_num_threads()) as threads:
+    def advance(steps: Any, log: Any) -> None:
+        def run(*of_run: Any) -> None:
+            _sgd_run(*of_run, steps, constants)
 
-        def advance(steps: Any, log: Any) -> None:
-            runs = zip(states, settings, log, rngs, strict=True)
-            # The compiled code releases the GIL.
-            list(threads.map(lambda run: _sgd_run(*run, steps, constants), runs))
+        in_threads(run, states, settings, log, rngs)
 
-        log = _in_blocks(advance, states, all_steps, progress)
+    log = _in_blocks(advance, states, all_steps, progress)
     return _trajectory(task, all_steps, log, settings)
 
 
@@ -121,13 +121,28 @@ def _pgd_log(
     task: Task, states: FloatArray, settings: FloatArray, steps: Any, progress: Progress | None
 ) -> FloatArray:
     """The states of PGD at the logged steps, shape (runs, n_logged, 5)."""
-    vectors = np.array([embedding(Overlaps(*state)) for state in states])
+    embedded = np.array([embedding(Overlaps(*state)).ravel() for state in states])
+    groups = _groups(settings)
+    vectors = [embedded[runs].T.ravel() for runs in groups]
     constants = (task.signal, float(task.gamma), task.L - 1)
 
     def advance(steps: Any, log: Any) -> None:
-        _pgd_runs(vectors, settings, log, steps, constants)
+        def run(runs: Any, vectors: Any) -> None:
+            _pgd_group(runs, vectors, settings[runs[0]], log, steps, constants)
+
+        in_threads(run, groups, vectors)
 
     return _in_blocks(advance, states, steps, progress)
+
+
+def _groups(settings: FloatArray) -> list[Any]:
+    """Runs with equal settings, LANES at a time; the last run of a group fills it up."""
+    values, which = np.unique(settings, axis=0, return_inverse=True)
+    groups: list[Any] = []
+    for index in range(len(values)):
+        runs = np.flatnonzero(which == index)
+        groups += list(np.pad(runs, (0, -len(runs) % LANES), mode="edge").reshape(-1, LANES))
+    return groups
 
 
 def _in_blocks(
@@ -174,23 +189,18 @@ def _as_overlaps(log: FloatArray) -> Overlaps:
     return Overlaps(*np.moveaxis(log, -1, 0))
 
 
-@compiled(parallel=True)
-def _pgd_runs(vectors: Any, settings: Any, log: Any, steps: Any, constants: Any) -> None:
-    """Advance k and v of all runs, in four dimensions, and log their overlaps."""
-    for run in prange(len(vectors)):
-        lam, lam_decay, step_size = settings[run]
-        k, v = _four(vectors[run, 0]), _four(vectors[run, 1])
-        for row in range(1, len(steps)):
-            for t in range(steps[row - 1], steps[row]):
-                k, v = pgd_step(k, v, constants, lam / (1 + lam_decay * t), step_size)
-            log[run, row] = overlaps_of(k, v)
-        vectors[run, 0] = k
-        vectors[run, 1] = v
-
-
-@compiled()
-def _four(array: Any) -> Any:
-    return array[0], array[1], array[2], array[3]
+@compiled(nogil=True)
+def _pgd_group(
+    runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, constants: Any
+) -> None:
+    """Advance k and v of a group of runs, in four dimensions, and log their overlaps."""
+    lam, lam_decay, step_size = settings
+    for row in range(1, len(steps)):
+        for t in range(steps[row - 1], steps[row]):
+            pgd_lanes(vectors, constants, lam / (1 + lam_decay * t), step_size)
+        for lane in range(LANES):
+            k, v = lane_of(vectors, lane)
+            log[runs[lane], row] = overlaps_of(k, v)
 
 
 @compiled(nogil=True)
@@ -201,8 +211,9 @@ def _sgd_run(
     lam, lam_decay, step_size = settings
     kappa, nu, theta, eta, rho = overlaps
     state = Overlaps(kappa, nu, theta, eta, rho)
+    batch = empty_batch(constants[4], constants[2])
     for row in range(1, len(steps)):
         for t in range(steps[row - 1], steps[row]):
-            state = sgd_step(state, constants, lam / (1 + lam_decay * t), step_size, rng)
+            state = sgd_step(state, constants, lam / (1 + lam_decay * t), step_size, rng, batch)
         log[row] = state
     overlaps[:] = state

@@ -65,8 +65,8 @@ class Trajectory:
     def outcomes(self) -> pd.DataFrame:
         """How each run ended, one row per run.
 
-        aligned: at a global minimum, (k, v) near (k*, v*) or (-k*, -v*) (``alignment`` above
-            ALIGNMENT), and not diverged
+        aligned: (k, v) near (k*, v*) or (-k*, -v*) (``alignment`` above ALIGNMENT), and not
+            diverged
         swapped: at another minimum, k near v* or -v* (|eta| above ALIGNMENT), and not diverged
         Overlaps, excess_risk and distance_to_manifold are those of the last step.
         """
@@ -107,7 +107,7 @@ def tidy(step: npt.NDArray[np.int64], **columns: Any) -> pd.DataFrame:
 
 
 def alignment(overlaps: Overlaps) -> Any:
-    """min(|kappa|, |nu|) with the sign of kappa nu: 1 only at the two global minima."""
+    """min(|kappa|, |nu|) with the sign of kappa nu: 1 only at (k*, v*) and (-k*, -v*)."""
     kappa, nu = overlaps.kappa, overlaps.nu
     return np.sign(kappa * nu) * np.minimum(abs(kappa), abs(nu))
 

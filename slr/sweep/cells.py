@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-import numba
 import numpy as np
 
 from slr.dynamics.experiment import Experiment, run_experiment
+from slr.dynamics.threads import thread_limit
 from slr.overlaps import Overlaps
 from slr.sweep.grid import Grid, Value, expand_range
 
@@ -30,13 +30,9 @@ def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
     1.0
     """
     experiment = Experiment(**settings)
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)  # the sweep already has one process per core
-    try:
-        rng = np.random.default_rng(seed_sequence(experiment))
+    rng = np.random.default_rng(seed_sequence(experiment))
+    with thread_limit(1):  # the sweep already has one process per core
         trajectory = run_experiment(experiment, rng=rng)
-    finally:
-        numba.set_num_threads(threads)
     outcomes = {name: column.to_numpy() for name, column in trajectory.outcomes().items()}
     steps = outcomes["steps_to_align"][outcomes["aligned"]]
     risk = float(outcomes["excess_risk"].mean())

@@ -10,7 +10,7 @@ import pandas as pd
 
 from studies.rendering import errors_against, intervals, number
 from studies.study import Claim, Result, Said, SlrOptions, Tables, progress_bar, slr_study
-from studies.theory.conditional_mean_figure import ALIKE, plot_conditional_mean
+from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
 
 if TYPE_CHECKING:
     from slr.attentions.conditional_mean import LatentTask

@@ -1,69 +1,158 @@
-"""Training at any dimension: steps to align for d up to 10^12, and the largest stable step size."""
+"""Training at any dimension: steps to align for d up to 10^12, and the largest stable step size.
+
+A run from the sphere may end elsewhere, so each number of steps stands beside the share of runs
+that align. SGD is measured with the paper's schedule of lambda as it is, which sets the time, and
+with a constant lambda, where d does.
+"""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from studies.rendering import pivoted
-from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+from studies.rendering import interval, pivoted
+from studies.study import Claim, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+
+if TYPE_CHECKING:
+    from slr.dynamics.experiment import Experiment
+
+LONGEST = 10**5  # the largest d at which PGD runs from the sphere, whose steps grow with d
+RESAMPLES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of repetitions of PGD and of the gradient flow; None: 30."""
-    full: bool = False
-    """Train from the sphere up to d = 10^5 instead of 10^4 (takes minutes)."""
+    """Number of repetitions; None: 30 of PGD and of the gradient flow, 20 of SGD."""
 
 
 def run(options: Options) -> Result:
+    from studies.theory.figures.scaling import plot_scaling
+
     powers = [10**p for p in range(2, 5 if options.smoke else 13)]
-    runs = options.runs or (4 if options.smoke else 30)
-    rows = [*_training(options, powers, runs), *_flow(options, powers, runs)]
-    steps, limits = pd.DataFrame(rows), _stability(powers)
-    tables = {"steps_to_align": steps, "stability_limits": limits}
-    return Result(tables, {"scaling": plot_scaling(steps, limits)})
+    steps = {**_training(options, powers), **_flow(options, powers)}
+    rows = [{"curve": curve, "d": d} | _summary(values) for (curve, d), values in steps.items()]
+    tables = {
+        "steps_to_align": pd.DataFrame(rows),
+        "growth": growth(steps, np.random.default_rng(options.seed)),
+        "stability_limits": _stability(powers),
+        "along_schedule": _along_schedule(),
+    }
+    return Result(tables, {"scaling": plot_scaling(tables)})
 
 
-def _training(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, Any]]:
+# ---- steps until runs align
+
+
+Steps = dict[tuple[str, int], Any]  # by curve and d: of all runs, infinite if a run does not align
+
+
+def _training(options: Options, powers: list[int]) -> Steps:
     from slr.dynamics.experiment import run_experiment
     from slr.dynamics.scaling import scaled_experiment
 
-    longest = 10**5 if options.full else 10**4  # steps from the sphere grow with d
-    for curve, name, dimensions, n_runs in (
-        ("manifold", "pgd-manifold", powers, runs),
-        ("sphere", "pgd-small-lambda", [d for d in powers if d <= longest], runs),
-        ("sgd", "sgd-schedule", [80] if options.smoke else [80, 160, 320, 640], 4),
-    ):
+    few = [80] if options.smoke else [80, 160, 320, 640]
+    sphere = [d for d in powers if d <= LONGEST]
+    curves: dict[str, tuple[list[int], int, Callable[[int], Experiment]]] = {
+        "manifold": (powers, 30, lambda d: scaled_experiment("pgd-manifold", d)),
+        "sphere": (sphere, 30, lambda d: scaled_experiment("pgd-small-lambda", d)),
+        "sgd, schedule": (few, 20, _sgd_on_schedule),
+        "sgd, constant": (few, 20, _sgd_at_constant_lam),
+    }
+    steps: Steps = {}
+    for curve, (dimensions, runs, experiment_at) in curves.items():
         for d in dimensions:
-            experiment = replace(scaled_experiment(name, d), runs=n_runs, seed=options.seed)
+            runs = options.runs or (4 if options.smoke else runs)
+            experiment = replace(experiment_at(d), runs=runs, seed=options.seed)
             if options.smoke:
                 experiment = replace(experiment, n_steps=20 * experiment.log_every)
-            with progress_bar(f"{curve}, d = {d:.0e}", n_runs * experiment.n_steps) as progress:
+            with progress_bar(f"{curve}, d = {d:.0e}", runs * experiment.n_steps) as progress:
                 ends = run_experiment(experiment, progress=progress).outcomes()
-            steps = ends["steps_to_align"].where(ends["aligned"], math.inf)
-            yield {"curve": curve, "d": d} | _summary(steps)
+            steps[curve, d] = ends["steps_to_align"].where(ends["aligned"], math.inf).to_numpy()
+    return steps
 
 
-def _flow(options: Options, powers: list[int], runs: int) -> Iterator[dict[str, Any]]:
+def _sgd_on_schedule(d: int) -> "Experiment":
+    """The paper's SGD with a step size ~ 1/d, and its schedule and number of steps as they are."""
+    from slr.dynamics.experiment import EXPERIMENTS
+    from slr.dynamics.scaling import scaled_experiment
+
+    base = EXPERIMENTS["sgd-schedule"]
+    scaled = scaled_experiment("sgd-schedule", d)
+    return replace(scaled, n_steps=base.n_steps, log_every=base.log_every)
+
+
+def _sgd_at_constant_lam(d: int) -> "Experiment":
+    """The same with the lam at which the schedule ends, constant (and ~ 1/sqrt(d))."""
+    from slr.dynamics.trajectory import lam_at
+
+    scheduled = _sgd_on_schedule(d)
+    lam = float(lam_at(scheduled.n_steps, scheduled.lam, scheduled.lam_decay))
+    return replace(scheduled, lam=lam, lam_decay=0.0, n_steps=400 * d, log_every=d)
+
+
+def _flow(options: Options, powers: list[int]) -> Steps:
     from slr.dynamics.scaling import flow_times_to_align, scaled_experiment
 
+    runs = options.runs or (4 if options.smoke else 30)
+    steps: Steps = {}
     with progress_bar("gradient flow", len(powers) * runs) as progress:
         rngs = np.random.default_rng(options.seed).spawn(len(powers))
         for d, rng in zip(powers, rngs, strict=True):
             experiment = scaled_experiment("pgd-small-lambda", d)
             times = flow_times_to_align(experiment.task, runs, rng, experiment.lam)
-            yield {"curve": "flow", "d": d} | _summary(times / experiment.step_size)
+            steps["flow", d] = times / experiment.step_size
             progress(runs)
+    return steps
+
+
+def _summary(steps: Any) -> dict[str, float]:
+    """The share of runs that align, and the median of their steps, with 95% intervals."""
+    from scipy.stats import binomtest
+
+    finite = steps[np.isfinite(steps)]
+    low, median, high = np.percentile(finite, [2.5, 50, 97.5]) if len(finite) else [math.nan] * 3
+    share = binomtest(len(finite), len(steps)).proportion_ci()
+    row = {"runs": len(steps), "share": len(finite) / len(steps)}
+    row |= {"share_low": share.low, "share_high": share.high}
+    return row | {"median": median, "low": low, "high": high}
+
+
+def growth(steps: Steps, rng: np.random.Generator) -> pd.DataFrame:
+    """Exponents x of median steps ~ d^x, with 95% bootstrap intervals over runs.
+
+    From d = 1000 on for PGD and the flow: at d = 100 the step size is the paper's, and not ~ 1/d.
+    """
+    rows: list[dict[str, Any]] = []
+    for curve, least in {
+        "sphere": 1000,
+        "flow": 1000,
+        "sgd, schedule": 0,
+        "sgd, constant": 0,
+    }.items():
+        aligned = {d: x[np.isfinite(x)] for (name, d), x in steps.items() if name == curve}
+        aligned = {d: x for d, x in aligned.items() if d >= least and len(x)}
+        if len(aligned) < 2:
+            continue
+        samples = [np.median(rng.choice(x, (RESAMPLES, len(x))), axis=1) for x in aligned.values()]
+        medians = [[float(np.median(x))] for x in aligned.values()]
+        logs = np.log(np.hstack([medians, samples]))
+        exponents = np.polyfit(np.log(list(aligned)), logs, 1)[0]
+        low, high = np.percentile(exponents[1:], [2.5, 97.5])
+        row = {"curve": curve, "first": min(aligned), "last": max(aligned)}
+        rows.append(row | {"exponent": exponents[0], "low": low, "high": high})
+    return pd.DataFrame(rows, columns=["curve", "first", "last", "exponent", "low", "high"])
+
+
+# ---- the largest stable step size
 
 
 def _stability(powers: list[int]) -> pd.DataFrame:
     from slr.dynamics.experiment import EXPERIMENTS
-    from slr.dynamics.scaling import predicted_stability_limit, stability_limit
+    from slr.dynamics.stability import predicted_stability_limit, stability_limit
 
     base, rows = EXPERIMENTS["pgd-small-lambda"], []
     for d in powers:
@@ -73,70 +162,18 @@ def _stability(powers: list[int]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _summary(steps: Any) -> dict[str, float]:
-    """The share of runs that align, and the median and 95% interval of their steps."""
-    finite = steps[np.isfinite(steps)]
-    low, median, high = np.percentile(finite, [2.5, 50, 97.5]) if len(finite) else [math.nan] * 3
-    share = len(finite) / len(steps)
-    return {"runs": len(steps), "share": share, "median": median, "low": low, "high": high}
+def _along_schedule() -> pd.DataFrame:
+    """The limit at the aligned point, and the smallest eigenvalue there, as lam decreases."""
+    from slr.dynamics.experiment import EXPERIMENTS
+    from slr.dynamics.stability import hessian_eigenvalues
+    from slr.dynamics.trajectory import lam_at, logged_steps
 
-
-def plot_scaling(table: Any, limits: Mapping[str, Any]) -> Figure:
-    """Steps to align and the share of aligned runs (95% intervals) against d; stability limit.
-
-    ``table`` is tidy: curve, d, runs, share, median, low, high (steps); ``limits`` has d,
-    measured and predicted.
-    """
-    from slr.dynamics.trajectory import ALIGNMENT
-    from slr.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, journal_style, panels
-
-    curves = {  # name in the table: label, colour, marker
-        "manifold": ("PGD on $\\mathcal{M}$, step size fixed", GREEN, "s"),
-        "sphere": ("PGD from the sphere, step size $\\sim 1/d$", BLUE, "o"),
-        "flow": ("the same, from the gradient flow", BLUE, "-"),
-        "sgd": ("SGD from the sphere, step size $\\sim 1/d$", PURPLE, "^"),
-    }
-    with journal_style():
-        figure, (steps, share, stability) = panels(1, 3, (10.0, 3.3))
-        for name, (label, colour, style) in curves.items():
-            rows = table[table["curve"] == name].sort_values("d")
-            columns = ["d", "median", "low", "high", "share", "runs"]
-            d, middle, low, high, p, runs = rows[columns].to_numpy(float).T
-            if style == "-":
-                steps.plot(d, middle, style, color=colour, lw=1.0, label=label)
-            else:
-                steps.errorbar(
-                    d, middle, [middle - low, high - middle], fmt=style, color=colour, ms=4,
-                    capsize=2, label=label,
-                )  # fmt: skip
-            if name != "sgd":
-                error = 1.96 * np.sqrt(p * (1 - p) / runs)
-                shift, marker, face = (1.3, "o", "white") if style == "-" else (1, style, colour)
-                look: dict[str, Any] = {
-                    "color": colour,
-                    "mfc": face,
-                    "ms": 4,
-                    "capsize": 2,
-                    "lw": 0.8,
-                }
-                share.errorbar(d * shift, p, error, fmt=marker, **look)
-        steps.set(xscale="log", yscale="log", xlabel="$d$", ylabel="steps to align")
-        steps.set_ylim(1e3, 1e19)
-        handles = dict(zip(*reversed(steps.get_legend_handles_labels()), strict=True))
-        order = [label for label, _, _ in curves.values()]
-        steps.legend([handles[label] for label in order], order, fontsize=7, loc="upper left")
-        share.set(xscale="log", xlabel="$d$", ylabel="share of runs that align", ylim=(0, 1.05))
-        d = np.asarray(limits["d"], dtype=float)
-        stability.plot(d, limits["predicted"], color=ORANGE, label="2 / curvature along $k^\\star$")
-        stability.plot(d, limits["measured"], "o", color=BLACK, ms=4, label="measured (bisection)")
-        stability.set(xscale="log", yscale="log", xlabel="$d$", ylabel="largest stable step size")
-        stability.legend()
-        figure.suptitle(
-            rf"$\lambda \sim 1/\sqrt{{d}}$; aligned: $|\kappa|, |\nu| > {ALIGNMENT}$; "
-            "median and 95% percentile interval over runs that align",
-            fontsize=9,
-        )
-        return figure
+    schedule = EXPERIMENTS["pgd-schedule"]
+    steps = logged_steps(schedule.n_steps, schedule.log_every)
+    lams = lam_at(steps, schedule.lam, schedule.lam_decay)
+    eigenvalues = np.array([hessian_eigenvalues(schedule.task, lam) for lam in lams])
+    columns = {"step": steps, "lam": lams, "step_size": schedule.step_size}
+    return pd.DataFrame(columns | {"limit": 2 / eigenvalues[:, -1], "smallest": eigenvalues[:, 0]})
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
@@ -150,29 +187,59 @@ def claims(tables: Tables) -> Iterator[Claim]:
         interval=f"(median steps {first['median']:,.0f} to {last['median']:,.0f})",
         passed=bool(rows["share"].min() == 1),
     )
-    limits = tables["stability_limits"].query("d >= 1000")
+    limits = tables["stability_limits"]
     error = (limits["measured"] / limits["predicted"] - 1).abs().max()
     yield Claim(
-        claim="largest stable step size, measured relative to predicted, d >= 1000",
+        claim="largest stable step size, measured relative to predicted, at every d",
         required="within 1%",
         measured=f"within {error:.2%}",
         passed=bool(error < 0.01),
     )
+    path = tables["along_schedule"]
+    begin, end = path["limit"].iloc[0], path["limit"].iloc[-1]
+    size = path["step_size"].iloc[0]
+    yield Claim(
+        claim="largest stable step size at the aligned point, at the start and at the end of "
+        f"pgd-schedule, whose step size is {size:g} (asked after the audit)",
+        required=f"below {size:g} at the start, above it at the end",
+        measured=f"{begin:.4f}, {end:.4f}",
+        interval=f"(beyond the limit in {(path['limit'] < size).mean():.0%} of the training)",
+        passed=bool(begin < size < end),
+    )
 
 
 def says(tables: Tables) -> Said:
-    table = tables["steps_to_align"]
-    texts = [f"{value:,.0f}" for value in table["median"]]
+    table, exponents, path = (
+        tables[name] for name in ("steps_to_align", "growth", "along_schedule")
+    )
+    texts = [
+        "none" if share == 0 else f"{median:,.0f} ({share:.0%})"
+        for median, share in table[["median", "share"]].to_numpy()
+    ]
     wide = pivoted(table, texts, "d", "curve").sort_index().sort_index(axis=1)
+    growths = "; ".join(
+        f"{row.curve}: {interval(row.exponent, row.low, row.high, 3)} for d from {row.first:g} to "
+        f"{row.last:g}"
+        for row in exponents.itertuples()
+    )
+    beyond = path[path["limit"] < path["step_size"]]
+    saddle = path[path["smallest"] < 0]
     return [
-        "Median steps until runs align (for the gradient flow: time divided by step size):",
+        "Median steps until runs align (for the gradient flow: time divided by step size), and the "
+        "share of runs that align. The median is over these runs only:",
         wide.rename(index="{:g}".format).fillna(""),
+        f"Exponents x of median steps ~ d^x, with 95% bootstrap intervals over runs: {growths}.",
+        f"Along the schedule of pgd-schedule the step size {path['step_size'].iloc[0]:g} is beyond "
+        f"the stability limit of the aligned point until step {beyond['step'].max():,} "
+        f"(lam = {beyond['lam'].min():.3f}), {len(beyond) / len(path):.0%} of the training; until "
+        f"step {saddle['step'].max():,} (lam = {saddle['lam'].min():.2f}) this point is not even a "
+        "minimum of the risk.",
     ]
 
 
 STUDY = slr_study(
     __name__,
     "Training at any dimension",
-    "Steps to align, the share of runs that do (95% intervals), and the largest stable step "
-    "size, measured and predicted, against d.",
+    "Steps to align and the share of runs that do (95% intervals) against d; the largest stable "
+    "step size at the aligned point against d, and along the paper's schedule.",
 )

@@ -49,7 +49,7 @@ class Options(SweepOptions):
 
 
 def run(options: Options) -> Result:
-    from studies.theory.sweep_figure import in_words, plot_sweep
+    from studies.theory.figures.sweep import in_words, plot_sweep
 
     grid = grid_of(options)
     swept = compute(grid, options, "sweep")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from pandas.api.types import is_numeric_dtype
 
-from slr.dynamics.scaling import predicted_stability_limit
+from slr.dynamics.stability import predicted_stability_limit
 from slr.dynamics.trajectory import ALIGNMENT
 from slr.figures import BLUE, journal_style, panels
 from slr.sweep.grid import Grid
@@ -24,7 +24,7 @@ LABELS = {
 }  # fmt: skip
 MOST_PANELS = 4
 MOST_LABELS = 6  # an axis with more values has matplotlib's ticks
-SHARE = rf"share of runs with $|\kappa|, |\nu| > {ALIGNMENT}$"
+SHARE = rf"share of runs that align ($|\kappa|, |\nu| > {ALIGNMENT}$)"
 
 
 def plot_sweep(table: Any, grid: Grid) -> Figure:
