@@ -61,7 +61,7 @@ def results(tmp_path: Path) -> Path:
         "split": "test",
         "mass": [0.91, 0.08],
     }
-    sparsity |= {"top1": 1.0, "effective_tokens": 1.5}
+    sparsity |= {"split": "test", "top1": 1.0, "effective_tokens": 1.5}
     keep(root, figure1.STUDY, bars=bars, sparsity=sparsity, models=models)
     runs = {"aligned": [True, True, False], "swapped": [False, False, True], "diverged": False}
     runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5, "start": "published"}
