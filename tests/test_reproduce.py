@@ -21,7 +21,7 @@ from studies import reproduce
 from studies.pages.claims import as_text, keep_claims, kept_claims, read_claims
 from studies.results import result_folder
 from studies.study import Study
-from studies.theory import activations, layer, paper
+from studies.theory import layer, paper
 from studies.workers import in_parallel
 
 ROOT = Path(__file__).parent.parent
@@ -117,19 +117,6 @@ def test_claims_of_a_stage_are_its_own(tmp_path: Path) -> None:
     assert len(read_claims(tmp_path, reproduce.STAGES["paper"].studies)) == 1
     others = reproduce.STAGES["figure1"].studies + reproduce.STAGES["bridge"].studies
     assert read_claims(tmp_path, others) == []
-
-
-@pytest.mark.parametrize(("risk", "passed"), [(0.102, True), (0.2, False)], ids=["equal", "far"])
-def test_softmax_must_be_within_errors_of_bayes(tmp_path: Path, risk: float, passed: bool) -> None:
-    risks = {"bayes": 0.1, "softmax": risk, "linear": 0.5}
-    rows = [
-        {"axis": "d", "d": 10, "attention": name, "excess_risk": value, "stderr": 0.001}
-        for name, value in risks.items()
-    ]
-    keep(tmp_path, activations.STUDY, activations=rows)
-    softmax, linear = read_claims(tmp_path)
-    assert softmax.passed == passed
-    assert linear.passed
 
 
 def test_the_time_that_is_left_is_that_of_the_stages_to_come(tmp_path: Path) -> None:
