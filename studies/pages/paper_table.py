@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from studies.practice import dataset, figure1
-from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
 from studies.results import is_whole, read_json
 from studies.study import Study, Tables
 from studies.theory import layer, paper, portrait
@@ -49,7 +48,8 @@ REMARKS = {
     "pgd-large-lambda": "; the released code has lambda 1.0, where no run aligns either",
 }
 LAYER = {"d": 80, "L": 10, "MLP": 200, "batch": 128, "step size": 0.01, "steps": 8_000, "runs": 20}
-SIZES = dict(zip(SPLIT_NAMES, (15_552, 4_608, 3_072, 144, 96), strict=True))
+SIZES = {"train": 15_552, "test": 4_608, "ood_tokens": 3_072}
+SIZES |= {"ood_structure": 144, "ood_structure_tokens": 96}
 
 
 class Row(NamedTuple):
@@ -68,6 +68,8 @@ def paper_table(results: Path) -> pd.DataFrame:
 
 
 def rows(results: Path) -> Iterator[Row]:
+    from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
+
     def here(study: Study, read: Callable[[Tables], str]) -> str:
         folder = results / study.folder
         return read(Tables(folder)) if is_whole(folder) else f"not made: `{study.command}`"
@@ -193,6 +195,8 @@ def _sparsity(tables: Tables) -> str:
 
 
 def _bars(tables: Tables) -> str:
+    from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
+
     found = tables["bars"].query("series == 'minilm-summary'").set_index("split")["accuracy"]
     texts = [
         f"{SPLIT_NAMES[split]} {found[split]:.2f} ({found[split] - value:+.2f})"
