@@ -61,10 +61,10 @@ ARCHITECTURES = {  # the layer of the paper's appendix, and the same with one pa
     "softmax": Architecture(),
     "softmax, no MLP": Architecture(mlp=False),
     "softmax, 4 heads": Architecture(heads=4),
+    "softmax, released": Architecture(released=True),
     **{gate: Architecture(gate) for gate in ("erf", "tanh", "sigmoid", "relu", "linear")},
     "uniform (frozen)": Architecture("uniform"),
     "fully connected": Architecture(fully_connected=True),
-    "softmax, released code": Architecture(released=True),
 }
 
 
@@ -83,7 +83,8 @@ def start_parameters(
     With Q = 0 all scores are 0. A gate that is 0 at 0 passes nothing on, and the MLP's relu has no
     slope at 0, so training would never begin. For such gates Q is Gaussian, too.
     """
-    d, p, m = task.d, architecture.width, architecture.hidden
+    d, m = task.d, architecture.hidden
+    p = d if architecture.released else architecture.width  # for its residual connections
 
     def normal(*shape: int, scale: float) -> Tensor:
         draws = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -103,8 +104,6 @@ def start_parameters(
         start |= {"W1": matrix(p, m), "b1": torch.zeros(m), "W2": matrix(m, p)}
         start["b2"] = torch.zeros(p)
     if architecture.released:
-        if p != d:
-            raise ValueError(f"residual connections need a width of d = {d}, not {p}")
         start["register"] = normal(d, scale=1 / math.sqrt(d))
     return start
 

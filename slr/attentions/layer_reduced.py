@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from slr.attentions.layer import Architecture
 from slr.attentions.layer_gradients import Array, Arrays, pullback, set_reader_gradients
@@ -58,12 +59,19 @@ def law_of(task: Task, n_informative: int, stars: Stars) -> Law:
     return Law(v, task.signal * k, spread, informative, informative / n_informative, task.noise_std)
 
 
-def sample_draws(task: Task, n: int, generator: torch.Generator) -> Draws:
-    shapes = [(2, n, task.L), (n, task.L), (n, task.d), (n, task.d), (n,)]
-    sizes = [math.prod(shape) for shape in shapes]
-    normals = torch.empty(sum(sizes)).normal_(generator=generator)
-    parts = torch.split(normals, sizes)
+def draws_in(normals: Tensor, task: Task, n: int) -> Draws:
+    """The parts of a tensor of n_draws normals."""
+    shapes = _shapes(task, n)
+    parts = torch.split(normals, [math.prod(shape) for shape in shapes])
     return Draws(*(part.view(shape).numpy() for part, shape in zip(parts, shapes, strict=True)))
+
+
+def n_draws(task: Task, n: int) -> int:
+    return sum(math.prod(shape) for shape in _shapes(task, n))
+
+
+def _shapes(task: Task, n: int) -> list[tuple[int, ...]]:
+    return [(2, n, task.L), (n, task.L), (n, task.d), (n, task.d), (n,)]
 
 
 def set_gradients(

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from slr.attentions.layer import Architecture, Parameters, predict, start_parameters
 from slr.attentions.layer_measures import Measures, measure
-from slr.attentions.layer_reduced import law_of, sample_draws, set_gradients
+from slr.attentions.layer_reduced import draws_in, law_of, n_draws, set_gradients
 from slr.attentions.layer_sampling import Stars, generator_of, sample_sequences, sample_stars
 from slr.dynamics.trajectory import logged_steps, tidy
 from slr.task import FloatArray, Task, check_whole
@@ -145,8 +145,11 @@ def _gradients(
     values = {name: tensor.detach().numpy() for name, tensor in weights.parameters.items()}
     gradients = {name: tensor.grad.numpy() for name, tensor in weights.parameters.items()}  # type: ignore[union-attr]
     law = law_of(task, training.n_informative, stars)
+    normals = torch.empty(n_draws(task, n))
+    draws = draws_in(normals, task, n)
 
     def in_law() -> None:
-        set_gradients(law, architecture, values, gradients, sample_draws(task, n, generator))
+        normals.normal_(generator=generator)
+        set_gradients(law, architecture, values, gradients, draws)
 
     return in_law

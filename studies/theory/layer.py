@@ -1,7 +1,7 @@
 """A whole softmax attention layer trained on the same task, and layers without one of its parts."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from studies.rendering import number
-from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, slr_study
+from studies.study import Claim, Result, Said, SlrOptions, Tables, slr_study
 from studies.theory.layer_figure import plot_layer
 from studies.theory.yardsticks import excess_risks
 from studies.workers import in_parallel
@@ -21,8 +21,8 @@ LATE = 1000  # steps at the end of the paper's training: the risk jumps, so clai
 STEP_SIZES = (3e-4, 1e-3, 3e-3)  # of Adam: each variant gets the best of them
 TUNING_RUNS = 3  # that choose it; they are not among those reported
 QUARTER = 4  # a variant is judged by the last quarter of its steps
-FOUND = math.sqrt(1 / 2)  # a key with a larger cosine is closer to k* than to all that is
-# orthogonal to k*, v* included. So a run is never both aligned and swapped.
+FALLING = 0.1  # a larger decrease in the last quarter is said
+FOUND = math.sqrt(1 / 2)  # a cosine above it with k* leaves less for v*, and the reverse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,14 @@ def run(options: Options) -> Result:
     """Train the paper's softmax layer, and layers without one part or another."""
     from slr.attentions.layer_training import LayerTraining
     from slr.figures import YARDSTICK_STYLES, task_in_words
-    from slr.task import Task
+    from slr.task import Task, check_whole
 
     task = Task(d=options.d, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
     runs, n_steps, variant_steps = (2, 20, 12) if options.smoke else (20, 8000, 600)
     runs, n_steps = options.runs or runs, options.steps or n_steps
     variant_steps = options.variant_steps or variant_steps
+    check_whole(1, runs=runs)
+    check_whole(QUARTER, variant_steps=variant_steps)
     n_test = 200 if options.smoke else 1000
     paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 80))
     paper = replace(paper, n_test=n_test, seed=options.seed)
@@ -100,7 +102,9 @@ def choose_step_sizes(variant: "LayerTraining", runs: int) -> pd.DataFrame:
 
     cells = [(name, step_size) for name in ARCHITECTURES for step_size in STEP_SIZES]
     trainings = [
-        replace(variant, architecture=ARCHITECTURES[name], step_size=size, log_every=variant.n_steps)
+        replace(
+            variant, architecture=ARCHITECTURES[name], step_size=size, log_every=variant.n_steps
+        )
         for name, size in cells
     ]
     trained = trained_in_parallel(trainings, range(runs, runs + TUNING_RUNS), "step sizes")
@@ -115,7 +119,7 @@ def _variants(variant: "LayerTraining", step_sizes: pd.DataFrame) -> "Iterator[L
 
     log_every = max(1, variant.n_steps // (3 * QUARTER))
     for row in step_sizes[step_sizes["chosen"]].itertuples():
-        layer = ARCHITECTURES[row.architecture]  # type: ignore[index]
+        layer = ARCHITECTURES[row.architecture]
         yield replace(variant, architecture=layer, step_size=row.step_size, log_every=log_every)
 
 
@@ -127,7 +131,9 @@ def ends(name: str, layers: "LayerRuns") -> pd.DataFrame:
     """
     quarter = layers.training.n_steps / QUARTER
     last, before = (
-        np.median(layers.excess_risk[:, (layers.step > low) & (layers.step <= low + quarter)], axis=1)
+        np.median(
+            layers.excess_risk[:, (layers.step > low) & (layers.step <= low + quarter)], axis=1
+        )
         for low in (3 * quarter, 2 * quarter)
     )
     aligned, swapped = (
@@ -175,8 +181,8 @@ def says(tables: Tables) -> Said:
     yardsticks = tables["yardsticks"].iloc[0]
     known = ", ".join(f"{name} {yardsticks[name]:.3f}" for name in yardsticks.index)
     above = _above(tables["layer"], 0.005)
-    falling = all_ends.groupby("architecture", sort=False)["change"].median() < -0.1
-    names = ", ".join(falling.index[falling]) or "no layer"
+    change = all_ends.groupby(["architecture", "ended"], sort=False)["change"].median()
+    falling = "; ".join(f"{name} ({kind})" for name, kind in change.index[change < -FALLING])
     return [
         f"A softmax layer, {tables['layer']['step'].max():,} steps of SGD, median over the last "
         f"{LATE:,}, median (range) over {len(runs)} runs: excess risk "
@@ -188,9 +194,10 @@ def says(tables: Tables) -> Said:
         f"{all_ends['run'].nunique()} runs each, by how the runs ended: aligned (|cosine| of the "
         f"key and k* above {FOUND:.2f}), swapped (key and v*), or neither. Excess risk: median "
         "(range) over those runs, of each run's median over its last quarter; change: against the "
-        "quarter before, median over all runs of the layer.",
+        "quarter before, median over those runs.",
         ends_in_words(all_ends),
-        f"The risk was still falling, by more than a tenth per quarter, for: {names}.",
+        f"The risk was still falling, by more than {FALLING:.0%} in the last quarter, for: "
+        f"{falling or 'none'}.",
         f"The step size of each layer was chosen on {TUNING_RUNS} other runs; their median excess "
         "risk at the end:",
         step_sizes_in_words(tables["step_sizes"]),
@@ -212,14 +219,17 @@ def middle(values: Any, digits: int = 2) -> str:
 
 def ends_in_words(table: pd.DataFrame) -> pd.DataFrame:
     """One row per layer and kind of end."""
-    groups = table.groupby(["architecture", "ended"], sort=False)
-    runs = table.groupby("architecture")["run"].nunique()
-    change = table.groupby("architecture")["change"].median()
+    order = pd.Categorical(table["architecture"], table["architecture"].unique())
+    table = table.assign(architecture=order)
+    groups = table.groupby(
+        ["architecture", "ended"], observed=True
+    )  # in this order, and aligned first
+    runs = table.groupby("architecture", observed=True)["run"].nunique()
     shown = pd.DataFrame({"runs": [f"{len(g)} of {runs[name]}" for (name, _), g in groups]})
     shown.index = groups.size().index
     shown["excess risk"] = groups["excess_risk"].agg(middle, 4)
     shown["attention on the informative token"] = groups["mass"].agg(middle)
-    shown["change"] = [f"{change[name]:+.0%}" for name, _ in shown.index]
+    shown["change"] = [f"{change:+.0%}" for change in groups["change"].median()]
     return shown.rename_axis(["layer", "ended"])
 
 

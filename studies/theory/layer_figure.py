@@ -11,7 +11,7 @@ from studies.study import Figure
 if TYPE_CHECKING:
     from slr.attentions.layer_training import LayerRuns
 
-FLOOR = 2e-4  # of the risk axes: a thousand sequences do not resolve less
+FLOOR = 1e-4  # of the risk axes: a thousand sequences do not resolve less
 
 
 def plot_layer(
@@ -85,4 +85,4 @@ def _draw_ends(ax: Any, ends: pd.DataFrame, yardsticks: Mapping[str, float]) -> 
     ax.invert_yaxis()
     ax.set(xscale="log", xlim=(FLOOR, 1), xlabel="excess risk at the end")
     handles = [handle for handle in ax.get_lines() if handle not in lines]
-    ax.legend(handles=handles, loc="lower left", fontsize=7)
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.0, 0.05), fontsize=7)
