@@ -222,7 +222,7 @@ def check_layer() -> None:
     trained = LayerRuns(training, np.array([0, 2, 4, 6]), *rng.uniform(0.1, 0.9, (5, 5, 4)))
     yardsticks = {"zero": 0.5, "bayes": 1e-9}
     kinds = ["aligned", "swapped", "neither", "no key"]
-    ends = table_of({"architecture": "ab", "ended": kinds, "run": range(3)}, "excess_risk")
+    ends = table_of({"architecture": ["a", "b"], "ended": kinds, "run": range(3)}, "excess_risk")
     figure = plot_layer(trained, ends, yardsticks, "title")
     risk, mass, alignment, final = figure.axes
     assert_array_equal(curve(risk, "softmax layer").y, np.median(trained.excess_risk, axis=0))
