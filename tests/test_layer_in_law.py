@@ -21,7 +21,7 @@ from slr.attentions.layer import (
     start_parameters,
 )
 from slr.attentions.layer_gradients import pullback, set_reader_gradients
-from slr.attentions.layer_reduced import draws_in, law_of, n_draws, set_gradients
+from slr.attentions.layer_reduced import draws_in, law_of, n_draws, set_gradients_in_law
 from slr.attentions.layer_sampling import sample_sequences, sample_stars
 from slr.attentions.layer_training import LayerTraining, train_layers
 from slr.predictor import Gate
@@ -112,7 +112,7 @@ def gradients_of(gate: Gate, n_informative: int, without: str | None = None) -> 
         draws = draws_in(normals, TASK, BATCH)
         if without:
             getattr(draws, without)[:] = 0
-        set_gradients(law, architecture, values, gradients, draws)
+        set_gradients_in_law(law, architecture, values, gradients, draws)
 
     def statistics() -> list[Any]:
         du, V = query @ gradients["K"], gradients["V"]

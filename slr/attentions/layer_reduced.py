@@ -74,7 +74,7 @@ def _shapes(task: Task, n: int) -> list[tuple[int, ...]]:
     return [(2, n, task.L), (n, task.L), (n, task.d), (n, task.d), (n,)]
 
 
-def set_gradients(
+def set_gradients_in_law(
     law: Law, architecture: Architecture, values: Arrays, gradients: Arrays, draws: Draws
 ) -> None:
     """Set the gradients of the mean squared error over fresh sequences; uses the draws up."""
@@ -122,14 +122,15 @@ def _mix(
 ) -> tuple[Array, Array]:
     """b (n, L) and the context (n, d); eta loses its parts along the frame."""
     f1, f2, beyond = directions[0], directions[1], directions[2]
-    b, context = a * law.spread, np.zeros_like(eta)
+    b, context = a * law.spread, np.empty_like(eta)
     for i in range(len(a)):
-        add(eta[i], -dot(f1, eta[i]), f1)
-        add(eta[i], -dot(f2, eta[i]), f2)
-        add(context[i], normalise(b[i]), eta[i])
-        add(context[i], dot(a[i], x[0, i]), f1)
-        add(context[i], dot(a[i], x[1, i]), f2)
-        add(context[i], dot(a[i], law.informative), beyond)
+        length = normalise(b[i])
+        sum1, sum2 = dot(a[i], x[0, i]), dot(a[i], x[1, i])
+        mass, part1, part2 = dot(a[i], law.informative), dot(f1, eta[i]), dot(f2, eta[i])
+        for j in range(len(f1)):
+            off = eta[i, j] - part1 * f1[j] - part2 * f2[j]
+            eta[i, j] = off
+            context[i, j] = sum1 * f1[j] + sum2 * f2[j] + mass * beyond[j] + length * off
     return b, context
 
 
@@ -143,15 +144,15 @@ def _multiply(
     products = np.empty_like(xi)
     for i in range(len(g)):
         part1, part2, part3 = dot(f1, g[i]), dot(f2, g[i]), dot(beyond, g[i])
-        add(g[i], -part1, f1)
-        add(g[i], -part2, f2)
+        for j in range(len(f1)):
+            g[i, j] -= part1 * f1[j] + part2 * f2[j]
         length = normalise(g[i])
-        add(xi[i], dot(g[i], eta[i]) - dot(b[i], xi[i]), b[i])  # so that sum_l b_l xi_l is right
+        missing = dot(g[i], eta[i]) - dot(b[i], xi[i])
         for token in range(len(law.spread)):
-            products[i, token] = part1 * x[0, i, token] + part2 * x[1, i, token]
-            products[i, token] += (
-                part3 * law.informative[token] + length * law.spread[token] * xi[i, token]
-            )
+            xi[i, token] += missing * b[i, token]  # so that sum_l b_l xi_l is eta along g'
+            products[i, token] = length * law.spread[token] * xi[i, token]
+            products[i, token] += part1 * x[0, i, token] + part2 * x[1, i, token]
+            products[i, token] += part3 * law.informative[token]
     return products
 
 
@@ -163,20 +164,23 @@ def _sum(
     """sum_l r_l X_l, summed over the sequences, shape (d,)."""
     f1, f2, beyond = directions[0], directions[1], directions[2]
     off = np.zeros_like(f1)
+    sum1 = sum2 = mass = off[0]
     rs = r * law.spread
     for i in range(len(g)):
+        sum1 += dot(r[i], x[0, i])
+        sum2 += dot(r[i], x[1, i])
+        mass += dot(r[i], law.informative)
         # sum_l r_l s_l xi_l is known eta + unknown rest, except along g', where xi decides.
         along_g, known = dot(rs[i], xi[i]), dot(rs[i], b[i])
         add(rs[i], -known, b[i])
         unknown = normalise(rs[i])
-        add(off, known, eta[i])
-        add(off, unknown, rest[i])
-        add(off, along_g - known * dot(g[i], eta[i]) - unknown * dot(g[i], rest[i]), g[i])
-    add(off, -dot(f1, off), f1)
-    add(off, -dot(f2, off), f2)
-    add(off, (r * x[0]).sum(), f1)
-    add(off, (r * x[1]).sum(), f2)
-    add(off, (r * law.informative).sum(), beyond)
+        along_g -= known * dot(g[i], eta[i]) + unknown * dot(g[i], rest[i])
+        for j in range(len(f1)):
+            off[j] += known * eta[i, j] + unknown * rest[i, j] + along_g * g[i, j]
+    sum1 -= dot(f1, off)  # only rest has parts along the frame
+    sum2 -= dot(f2, off)
+    for j in range(len(f1)):
+        off[j] += sum1 * f1[j] + sum2 * f2[j] + mass * beyond[j]
     return off
 
 

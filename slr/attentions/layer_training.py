@@ -7,9 +7,10 @@ equals run 7 of twenty.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +19,16 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from slr.attentions.layer import Architecture, Parameters, predict, start_parameters
 from slr.attentions.layer_measures import Measures, measure
-from slr.attentions.layer_reduced import draws_in, law_of, n_draws, set_gradients
+from slr.attentions.layer_reduced import draws_in, law_of, n_draws, set_gradients_in_law
 from slr.attentions.layer_sampling import Stars, generator_of, sample_sequences, sample_stars
+from slr.dynamics.compiled import compiled
 from slr.dynamics.trajectory import logged_steps, tidy
 from slr.task import FloatArray, Task, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OPTIMISERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam, as usual
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class LayerTraining:
     def __post_init__(self) -> None:
         if not 1 <= self.n_informative <= self.task.L:
             raise ValueError(f"n_informative must be in 1 .. {self.task.L}: {self.n_informative}")
-        if self.optimiser not in OPTIMISERS:
+        if self.optimiser not in ("sgd", "adam"):
             raise ValueError(f"optimiser must be sgd or adam, not {self.optimiser!r}")
         check_whole(0, seed=self.seed)
 
@@ -98,17 +100,15 @@ def train_layer(training: LayerTraining, run: int) -> LayerRuns:
         task, architecture = training.task, training.architecture
         stars = sample_stars(task, generator)
         weights = _Weights(start_parameters(task, architecture, generator))
-        optimiser = OPTIMISERS[training.optimiser](
-            [weights.flat], lr=training.step_size, fused=True
-        )
         test = sample_sequences(task, training.n_informative, stars, training.n_test, generator)
-        set_batch_gradients = _gradients(training, weights, stars, generator)
+        set_gradients = _gradients(training, weights, stars, generator)
+        update = _update(training, weights)
         steps = logged_steps(training.n_steps, training.log_every)
         rows = [measure(task, architecture, weights.parameters, stars, test)]
         for first, last in itertools.pairwise(steps.tolist()):
             for _ in range(first, last):
-                set_batch_gradients()
-                optimiser.step()
+                set_gradients()
+                update()
             rows.append(measure(task, architecture, weights.parameters, stars, test))
     return LayerRuns(training, steps, *np.array(rows).T[:, None])
 
@@ -118,13 +118,37 @@ class _Weights:
 
     def __init__(self, start: Parameters) -> None:
         self.flat = torch.cat([tensor.flatten() for tensor in start.values()])
-        self.flat.grad = torch.zeros_like(self.flat)
+        self.gradient = torch.zeros_like(self.flat)
         sizes = [tensor.numel() for tensor in start.values()]
-        parts = zip(torch.split(self.flat, sizes), torch.split(self.flat.grad, sizes), strict=True)
+        parts = zip(torch.split(self.flat, sizes), torch.split(self.gradient, sizes), strict=True)
         self.parameters: Parameters = {}
         for (name, tensor), (values, gradient) in zip(start.items(), parts, strict=True):
             self.parameters[name] = values.view_as(tensor).requires_grad_()
             self.parameters[name].grad = gradient.view_as(tensor)
+
+
+def _update(training: LayerTraining, weights: _Weights) -> Callable[[], object]:
+    """A function that makes one step of the optimiser."""
+    if training.optimiser == "sgd":
+        return lambda: weights.flat.add_(weights.gradient, alpha=-training.step_size)
+    values, gradient = weights.flat.numpy(), weights.gradient.numpy()
+    moments, steps = np.zeros((2, len(values)), values.dtype), itertools.count(1)
+    return lambda: adam_step(values, gradient, *moments, training.step_size, next(steps))
+
+
+@compiled(fastmath=True)
+def adam_step(
+    values: Any, gradient: Any, mean: Any, square: Any, step_size: float, step: int
+) -> None:
+    """One step of torch.optim.Adam with its defaults, in one pass over the memory."""
+    first, second, eps = BETAS[0], BETAS[1], values.dtype.type(EPS)
+    keep1, keep2 = values.dtype.type(1 - first), values.dtype.type(1 - second)
+    root = values.dtype.type(1 / math.sqrt(1 - second**step))
+    size = values.dtype.type(step_size / (1 - first**step))
+    for i in range(len(values)):
+        mean[i] += keep1 * (gradient[i] - mean[i])
+        square[i] += keep2 * (gradient[i] * gradient[i] - square[i])
+        values[i] -= size * mean[i] / (math.sqrt(square[i]) * root + eps)
 
 
 def _gradients(
@@ -137,7 +161,7 @@ def _gradients(
         batch = sample_sequences(task, training.n_informative, stars, n, generator)
         y = batch.signal + task.noise_std * torch.randn(n, generator=generator)
         prediction = predict(architecture, weights.parameters, batch.X)
-        weights.flat.grad.zero_()  # type: ignore[union-attr]
+        weights.gradient.zero_()
         torch.autograd.backward(((prediction - y) ** 2).mean())
 
     if training.all_tokens or not architecture.reducible:
@@ -150,6 +174,6 @@ def _gradients(
 
     def in_law() -> None:
         normals.normal_(generator=generator)
-        set_gradients(law, architecture, values, gradients, draws)
+        set_gradients_in_law(law, architecture, values, gradients, draws)
 
     return in_law

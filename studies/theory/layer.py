@@ -34,7 +34,7 @@ class Options(SlrOptions):
     steps: int | None = None
     """Number of steps of the softmax layer; None: the paper's 8000."""
     variant_steps: int | None = None
-    """Number of steps of each layer without a part; None: 600."""
+    """Number of steps of each layer without a part; None: 480."""
 
 
 def run(options: Options) -> Result:
@@ -44,7 +44,7 @@ def run(options: Options) -> Result:
     from slr.task import Task, check_whole
 
     task = Task(d=options.d, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
-    runs, n_steps, variant_steps = (2, 20, 12) if options.smoke else (20, 8000, 600)
+    runs, n_steps, variant_steps = (2, 20, 12) if options.smoke else (20, 8000, 480)
     runs, n_steps = options.runs or runs, options.steps or n_steps
     variant_steps = options.variant_steps or variant_steps
     check_whole(1, runs=runs)
