@@ -30,16 +30,16 @@ from probing.states.views import SentenceView
 from slr import EXPERIMENTS, Overlaps, Task, Trajectory, excess_risk, flow, run_experiment
 from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
-from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
+from slr.figures import BLUE, GREY, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
 from studies.practice.bridge_figures import EDITS, plot_causal, plot_learning
 from studies.practice.figure1_figure import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
 from studies.practice.probes_figure import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
+from studies.theory.figures.layer import FLOOR, plot_layer
 from studies.theory.figures.scaling import CURVES, plot_scaling
 from studies.theory.figures.sweep import plot_sweep
-from studies.theory.layer import FLOOR, plot_layer
 from studies.theory.locations import plot_locations
 from studies.theory.noise_length import plot_noise_length
 from studies.theory.yardsticks import plot_yardsticks
@@ -259,16 +259,14 @@ def check_conditional_mean() -> None:
         assert_allclose(curve(ratio, kind).y, errors[1::2] / errors[::2])
 
 
-def layer_runs(seed: int, runs: int) -> LayerRuns:
-    rng = np.random.default_rng(seed)
-    training = LayerTraining(Task(d=12, L=4, gamma=0.7))
-    return LayerRuns(training, np.array([0, 2, 4, 6]), *rng.uniform(0.1, 0.9, (5, runs, 4)))
-
-
 def check_layer() -> None:
-    trained, control = layer_runs(0, 5), layer_runs(1, 3)
+    rng = np.random.default_rng(0)
+    training = LayerTraining(Task(d=12, L=4, gamma=0.7))
+    trained = LayerRuns(training, np.array([0, 2, 4, 6]), *rng.uniform(0.1, 0.9, (5, 5, 4)))
     yardsticks = {"zero": 0.5, "bayes": 1e-9}
-    figure = plot_layer(trained, {"a": trained, "b": control}, yardsticks, "title")
+    kinds = ["aligned", "swapped", "neither", "no key"]
+    ends = table_of({"architecture": ["a", "b"], "ended": kinds, "run": range(3)}, "excess_risk")
+    figure = plot_layer(trained, ends, yardsticks, "title")
     risk, mass, alignment, final = figure.axes
     assert_array_equal(curve(risk, "softmax layer").y, np.median(trained.excess_risk, axis=0))
     assert_array_equal(curve(risk, "zero predictor (0.5)").y, [0.5, 0.5])
@@ -278,13 +276,12 @@ def check_layer() -> None:
     assert_array_equal(band, [low, high])
     value = curve(alignment, r"value direction with $v^\star$")
     assert_array_equal(value, [trained.step[1:], np.median(trained.value_cosine, axis=0)[1:]])
-    for row, runs in enumerate((trained, control)):
-        for attends, colour in ((True, BLUE), (False, PURPLE)):
-            dots = [line for line in final.lines if line.get_color() == colour]
-            drawn = np.concatenate([np.array(line.get_data(), dtype=float).T for line in dots])
-            chosen = (runs.mass[:, -1] > 0.5) == attends
-            here = drawn[drawn[:, 1] == row, 0]
-            assert_array_equal(np.sort(here), np.sort(runs.excess_risk[chosen, -1]))
+    labels = [r"key near $k^\star$ (aligned)", r"key near $v^\star$ (swapped)", "neither"]
+    for kind, label in zip(kinds, [*labels, "no key to learn"], strict=True):
+        x, y = curve(final, label)
+        for height, name in enumerate("ab"):
+            rows = ends[(ends["architecture"] == name) & (ends["ended"] == kind)]
+            assert_array_equal(x[np.round(y) == height], rows["excess_risk"])
     assert FLOOR < 0.1, "nothing above was cut off"
     assert [tick.get_text() for tick in final.get_yticklabels()] == ["a", "b"]
 

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slr import EXPERIMENTS, published_start
+from slr import EXPERIMENTS, Task, published_start
+from slr.attentions.layer_training import LayerRuns, LayerTraining, train_layers
 from slr.sweep import cell_grid
 from studies import slr_commands as group
 from studies.catalogue import STUDIES, THEORY
@@ -21,6 +22,7 @@ from studies.study import SlrOptions, Study, Tables
 from studies.theory import (
     activations,
     conditional_mean,
+    layer,
     paper,
     portrait,
     scaling,
@@ -120,6 +122,54 @@ def test_what_cannot_be_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+# ---- layers
+
+
+def layer_runs(risk: Any, key: Any, swap: Any) -> LayerRuns:
+    training = LayerTraining(Task(d=12, L=4, gamma=0.7), n_steps=8)
+    rest = np.full((2, *np.shape(risk)), 0.5)
+    return LayerRuns(training, np.arange(9), np.array(risk), rest[0], key, rest[1], swap)
+
+
+def test_runs_of_a_layer_are_told_apart_by_where_their_key_ended() -> None:
+    risk = [[9, 9, 9, 9, 9, 0.2, 0.4, 0.1, 0.2]] * 4  # two readings per quarter
+    key, swap = np.full((4, 9), np.nan), np.full((4, 9), np.nan)
+    key[:3, -1], swap[:3, -1] = [-0.8, 0.3, 0.5], [0.5, -0.9, 0.6]
+    found = layer.ends("name", layer_runs(risk, key, swap))
+    assert found["ended"].tolist() == ["aligned", "swapped", "neither", "no key"]
+    np.testing.assert_allclose(found["excess_risk"], 0.15)
+    np.testing.assert_allclose(found["change"], 0.15 / 0.3 - 1)
+
+
+@pytest.mark.parametrize(("n_high", "passed"), [(4, True), (6, False)])
+def test_the_claim_on_the_layer_is_on_the_median_of_late_readings(
+    n_high: int, passed: bool, tmp_path: Path
+) -> None:
+    steps = np.arange(0, 8001, 100)
+    risk = np.where(steps > 8000 - 100 * n_high, 0.02, 0.001)  # of the last ten readings
+    table = pd.DataFrame({"run": 0, "step": steps, "excess_risk": risk, "mass": 0.99})
+    table.to_parquet(tmp_path / "layer.parquet")
+    pd.DataFrame({"oracle": [0.18]}).to_parquet(tmp_path / "yardsticks.parquet")
+    risk_claim, mass_claim = layer.claims(Tables(tmp_path))
+    assert risk_claim.passed == passed
+    assert mass_claim.passed
+
+
+def test_the_step_size_of_a_layer_is_the_best_of_other_runs(smoke: Path) -> None:
+    folder = make(layer.STUDY, layer.Options(output=smoke, smoke=True))
+    tables = Tables(folder)
+    sizes, reported = tables["step_sizes"], tables["ends"]
+    for name, rows in sizes.groupby("architecture"):
+        best = rows.loc[rows["excess_risk"].idxmin()]
+        assert set(reported[reported["architecture"] == name]["step_size"]) == {best["step_size"]}
+        assert rows["chosen"].tolist() == (rows.index == best.name).tolist()
+    task = Task(d=80, L=10, gamma=np.sqrt(1 / 2), noise_std=0.1)
+    training = LayerTraining(task, optimiser="adam", n_steps=12, log_every=12, n_test=200)
+    for _, row in sizes[sizes["architecture"] == "softmax"].iterrows():
+        layers = train_layers(replace(training, step_size=row["step_size"]), [2, 3, 4])
+        assert np.median(layers.excess_risk[:, -1]) == row["excess_risk"]  # runs 0, 1 are reported
+
+
 # ---- the command line
 
 
@@ -136,6 +186,10 @@ def run_slr(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (["portrait", "--steps", "10"], "error: Unrecognized options: --steps"),
         (["portrait", "--runs", "x"], "error: "),
         (["layer", "--full"], "error: Unrecognized options: --full"),
+        (
+            ["layer", "--variant-steps", "3"],
+            "error: variant_steps must be an integer of",
+        ),
     ],
 )
 def test_an_option_that_a_study_would_ignore_is_an_error(

@@ -1,153 +1,170 @@
 """A whole softmax attention layer trained on the same task, and layers without one of its parts."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from studies.rendering import spread, spreads
-from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+from studies.rendering import number
+from studies.study import Claim, Result, Said, SlrOptions, Tables, slr_study
+from studies.theory.figures.layer import plot_layer
 from studies.theory.yardsticks import excess_risks
+from studies.workers import in_parallel
 
 if TYPE_CHECKING:
-    from slr.attentions.layer_training import LayerRuns
+    from slr.attentions.layer_training import LayerRuns, LayerTraining
 
-FULL_RUNS = 20  # the paper's
-FLOOR = 2e-4  # of the risk axes: a few thousand sequences do not resolve less
+LATE = 1000  # steps at the end of the paper's training: the risk jumps, so claims take a median
+STEP_SIZES = (3e-4, 1e-3, 3e-3)  # of Adam: each variant gets the best of them
+TUNING_RUNS = 3  # that choose it; they are not among those reported
+QUARTER = 4  # a variant is judged by the last quarter of its steps
+FALLING = 0.1  # a larger decrease in the last quarter is said
+FOUND = math.sqrt(1 / 2)  # a cosine above it with k* leaves less for v*, and the reverse
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
     runs: int | None = None
-    """Number of repetitions; None: 4 (2 of each layer without a part), or 20 with --full."""
+    """Number of repetitions of every layer; None: the paper's 20."""
     d: int = 80
     """Dimension."""
     steps: int | None = None
     """Number of steps of the softmax layer; None: the paper's 8000."""
-    full: bool = False
-    """Train the paper's 20 repetitions, with more steps where a part is missing (takes minutes)."""
+    variant_steps: int | None = None
+    """Number of steps of each layer without a part; None: 480."""
 
 
 def run(options: Options) -> Result:
     """Train the paper's softmax layer, and layers without one part or another."""
-    from slr.attentions.layer import ARCHITECTURES
-    from slr.attentions.layer_training import LayerTraining, train_layers
+    from slr.attentions.layer_training import LayerTraining
     from slr.figures import YARDSTICK_STYLES, task_in_words
-    from slr.task import Task
+    from slr.task import Task, check_whole
 
     task = Task(d=options.d, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
-    runs, variant_runs, n_steps, variant_steps = (
-        (2, 1, 20, 10) if options.smoke else (FULL_RUNS, FULL_RUNS, 8000, 4000) if options.full
-        else (4, 2, 8000, 700)
-    )  # fmt: skip
-    runs, variant_runs = options.runs or runs, options.runs or variant_runs
-    n_steps = options.steps or n_steps
-    paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 40), seed=options.seed)
-    paper = replace(paper, n_test=200) if options.smoke else paper
-    with progress_bar("softmax layer", runs * n_steps) as progress:
-        trained = train_layers(paper, range(runs), progress)
+    runs, n_steps, variant_steps = (2, 20, 12) if options.smoke else (20, 8000, 480)
+    runs, n_steps = options.runs or runs, options.steps or n_steps
+    variant_steps = options.variant_steps or variant_steps
+    check_whole(1, runs=runs)
+    check_whole(QUARTER, variant_steps=variant_steps)
+    n_test = 200 if options.smoke else 1000
+    paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 80))
+    paper = replace(paper, n_test=n_test, seed=options.seed)
     # Adam, as some gates hardly move under the SGD that suits the softmax.
-    short = replace(paper, optimiser="adam", step_size=1e-3, n_steps=variant_steps)
-    short = replace(short, log_every=max(1, variant_steps // 10))
-    variants = {}
-    with progress_bar("without a part", len(ARCHITECTURES) * variant_runs * variant_steps) as bar:
-        for label, architecture in ARCHITECTURES.items():
-            training = replace(short, architecture=architecture)
-            variants[label] = train_layers(training, range(variant_runs), bar)
+    variant = replace(paper, optimiser="adam", n_steps=variant_steps)
+    step_sizes = choose_step_sizes(variant, runs)
+    trainings = [paper, *_variants(variant, step_sizes)]
+    trained, *others = trained_in_parallel(trainings, range(runs), "layers")
+    variants = dict(zip(step_sizes["architecture"].unique(), others, strict=True))
     frames = [layers.to_frame().assign(architecture=name) for name, layers in variants.items()]
-    n_samples = 2_000 if options.smoke else 100_000
-    risks = excess_risks(task, n_samples, np.random.default_rng(options.seed))
-    yardsticks = {name: risks[name] for name in YARDSTICK_STYLES}
-    few = "" if options.full else f" ({FULL_RUNS} with --full)"
-    caption = (
-        f"{task_in_words(task)}; (a-c) SGD, {runs} runs{few}, median and 95% percentile band\n"
-        f"(d) Adam, {variant_steps} steps, {variant_runs} runs{few}"
+    risks = excess_risks(
+        task, 2_000 if options.smoke else 100_000, np.random.default_rng(options.seed)
     )
     tables = {
         "layer": trained.to_frame(),
         "architectures": pd.concat(frames, ignore_index=True),
-        "yardsticks": pd.DataFrame([yardsticks]),
+        "step_sizes": step_sizes,
+        "ends": pd.concat([ends(name, layers) for name, layers in variants.items()]),
+        "yardsticks": pd.DataFrame([{name: risks[name] for name in YARDSTICK_STYLES}]),
     }
-    return Result(tables, {"layer": plot_layer(trained, variants, yardsticks, caption)})
+    caption = (
+        f"{task_in_words(task)}; {runs} runs each; (a-c) SGD, median and 95% percentile band\n"
+        f"(d) Adam, {variant_steps} steps, step size chosen for each layer on {TUNING_RUNS} other "
+        "runs; one point per run"
+    )
+    yardsticks = tables["yardsticks"].iloc[0].to_dict()
+    figure = plot_layer(trained, tables["ends"], yardsticks, caption)
+    return Result(tables, {"layer": figure})
 
 
-def plot_layer(
-    trained: "LayerRuns",
-    variants: "Mapping[str, LayerRuns]",
-    yardsticks: Mapping[str, float],
-    caption: str,
-) -> Figure:
-    """Excess risk, attention mass and alignment by step; final excess risk of the variants."""
-    from slr.figures import BLUE, GREY, ORANGE, draw_bands, journal_style, panels
+def trained_in_parallel(
+    trainings: "Sequence[LayerTraining]", runs: Sequence[int], label: str
+) -> "list[LayerRuns]":
+    """The runs of each training, one run per core at a time."""
+    from slr.attentions.layer_training import joined
 
-    with journal_style():
-        figure, (risk, mass, alignment, final) = panels(2, 2, (8.2, 6.0))
-        draw_bands(risk, trained.step, trained.excess_risk, BLUE, "softmax layer")
-        _draw_yardsticks(risk, yardsticks)
-        risk.set(xlabel="step", ylabel="excess risk", yscale="log", ylim=(FLOOR, 1))
-        risk.legend(loc="upper right", bbox_to_anchor=(1.0, 0.76), fontsize=7)
+    jobs = [(training, run) for training in trainings for run in runs]
+    parts = in_parallel(_train, jobs, label)
+    return [joined(parts[i : i + len(runs)]) for i in range(0, len(parts), len(runs))]
 
-        draw_bands(mass, trained.step, trained.mass, BLUE, "")
-        uniform = 1 / trained.training.task.L
-        mass.axhline(uniform, color=GREY, ls=":", label="uniform")
-        mass.set(xlabel="step", ylabel="attention mass, informative token", ylim=(0, 1.03))
-        mass.legend(loc="lower right", bbox_to_anchor=(1.0, 0.12))
 
-        key, value = trained.key_cosine[:, 1:], trained.value_cosine[:, 1:]  # the key starts at 0
-        draw_bands(alignment, trained.step[1:], value, ORANGE, r"value direction with $v^\star$")
-        draw_bands(
-            alignment, trained.step[1:], key, BLUE, r"key $K^\top Q x_{\rm cls}$ with $k^\star$"
+def _train(job: "tuple[LayerTraining, int]") -> "LayerRuns":
+    from slr.attentions.layer_training import train_layer
+
+    return train_layer(*job)
+
+
+def choose_step_sizes(variant: "LayerTraining", runs: int) -> pd.DataFrame:
+    """The median risk of TUNING_RUNS further runs at the end, for each layer and step size."""
+    from slr.attentions.layer import ARCHITECTURES
+
+    cells = [(name, step_size) for name in ARCHITECTURES for step_size in STEP_SIZES]
+    trainings = [
+        replace(
+            variant, architecture=ARCHITECTURES[name], step_size=size, log_every=variant.n_steps
         )
-        alignment.set(xlabel="step", ylabel="cosine", ylim=(0, 1.03))
-        alignment.legend(loc="lower right")
-
-        _draw_variants(final, variants, yardsticks)
-        figure.suptitle(caption, fontsize=8)
-        return figure
-
-
-def _draw_yardsticks(ax: Any, yardsticks: Mapping[str, float], *, vertical: bool = False) -> None:
-    """Draw lines at the yardsticks, labelled with their values; below FLOOR only the label."""
-    from slr.figures import YARDSTICK_STYLES
-
-    line = ax.axvline if vertical else ax.axhline
-    for name, value in yardsticks.items():
-        label, colour, style = YARDSTICK_STYLES[name]
-        shown = f"{label} ({value:.2g})" if value > 1e-6 else f"{label} ($< 10^{{-6}}$)"
-        if value > FLOOR:
-            line(value, color=colour, ls=style, lw=1.1, label=shown)
-        else:
-            ax.plot([], [], color=colour, ls=style, lw=1.1, label=shown)
+        for name, size in cells
+    ]
+    trained = trained_in_parallel(trainings, range(runs, runs + TUNING_RUNS), "step sizes")
+    risk = [float(np.median(layers.excess_risk[:, -1])) for layers in trained]
+    table = pd.DataFrame(cells, columns=["architecture", "step_size"]).assign(excess_risk=risk)
+    best = table.groupby("architecture")["excess_risk"].transform("min")
+    return table.assign(chosen=table["excess_risk"] == best)
 
 
-def _draw_variants(
-    ax: Any, variants: "Mapping[str, LayerRuns]", yardsticks: Mapping[str, float]
-) -> None:
-    from slr.figures import BLUE, PURPLE
+def _variants(variant: "LayerTraining", step_sizes: pd.DataFrame) -> "Iterator[LayerTraining]":
+    from slr.attentions.layer import ARCHITECTURES
 
-    _draw_yardsticks(ax, yardsticks, vertical=True)
-    for row, runs in enumerate(variants.values()):
-        values = np.maximum(runs.excess_risk[:, -1], FLOOR)
-        attends = runs.mass[:, -1] > 0.5
-        for chosen, colour in ((attends, BLUE), (~attends, PURPLE)):
-            ax.plot(values[chosen], np.full(chosen.sum(), row), "o", color=colour, ms=4, alpha=0.8)
-    ax.plot([], [], "o", color=BLUE, ms=4, label="attention mass > 0.5")
-    ax.plot([], [], "o", color=PURPLE, ms=4, label="less, or no attention")
-    ax.set_yticks(range(len(variants)), list(variants))
-    ax.invert_yaxis()
-    ax.set(xscale="log", xlim=(FLOOR, 1), xlabel="excess risk at the end")
-    handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles[-2:], labels[-2:], loc="lower left", fontsize=7)
+    log_every = max(1, variant.n_steps // (3 * QUARTER))
+    for row in step_sizes[step_sizes["chosen"]].itertuples():
+        layer = ARCHITECTURES[row.architecture]
+        yield replace(variant, architecture=layer, step_size=row.step_size, log_every=log_every)
+
+
+def ends(name: str, layers: "LayerRuns") -> pd.DataFrame:
+    """How each run of a layer ended, one row per run.
+
+    excess_risk is the median over the last quarter of the steps, and change its relation to that of
+    the third quarter, minus 1.
+    """
+    quarter = layers.training.n_steps / QUARTER
+    last, before = (
+        np.median(
+            layers.excess_risk[:, (layers.step > low) & (layers.step <= low + quarter)], axis=1
+        )
+        for low in (3 * quarter, 2 * quarter)
+    )
+    aligned, swapped = (
+        abs(cosine[:, -1]) > FOUND for cosine in (layers.key_cosine, layers.swap_cosine)
+    )
+    kind = np.select(
+        [aligned, swapped, np.isnan(layers.key_cosine[:, -1])],
+        ["aligned", "swapped", "no key"],
+        "neither",
+    )
+    columns = {"run": np.arange(len(last)), "ended": kind, "excess_risk": last}
+    columns |= {"change": last / before - 1, "mass": layers.mass[:, -1]}
+    return pd.DataFrame(columns).assign(
+        architecture=name, step_size=layers.training.step_size, steps=layers.training.n_steps
+    )
+
+
+def late(table: pd.DataFrame) -> pd.DataFrame:
+    """The median of each run over the last LATE steps."""
+    rows = table[table["step"] > table["step"].max() - LATE]
+    return rows.groupby("run").median()
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
-    rows = _last_step(tables["layer"])
+    runs = late(tables["layer"])
     oracle = tables["yardsticks"]["oracle"].iloc[0]
-    risk, mass = rows["excess_risk"], rows["mass"]
-    text = f"softmax attention layer: excess risk (erf oracle: {oracle:.3f})"
+    risk, mass = runs["excess_risk"], runs["mass"]
+    text = (
+        f"softmax attention layer: excess risk, median of the last {LATE:,} steps "
+        f"(erf oracle: {oracle:.3f})"
+    )
     paper = "a whole layer solves it too (appendix)"
     yield Claim.at_most(text, risk, 0.005, paper=paper, **_over_runs(risk))
     text = "... its attention on the informative token"
@@ -159,33 +176,76 @@ def _over_runs(values: pd.Series) -> dict[str, str]:
     return {"measured": f"{values.median():.4f}", "interval": ends}
 
 
-def _last_step(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["step"] == table["step"].max()]
-
-
 def says(tables: Tables) -> Said:
-    end, variants = _last_step(tables["layer"]), _last_step(tables["architectures"])
+    runs, all_ends = late(tables["layer"]), tables["ends"]
     yardsticks = tables["yardsticks"].iloc[0]
-    swapped = variants["swap_cosine"].abs()
-    groups = variants.assign(swapped=swapped).groupby("architecture", sort=False)
-    names = {"mass": "attention on the informative token", "swapped": "|cos(key, v*)|"}
-    shown = spreads(groups, names)
-    shown.insert(0, "excess risk", groups["excess_risk"].agg(spread, 3))
     known = ", ".join(f"{name} {yardsticks[name]:.3f}" for name in yardsticks.index)
+    above = _above(tables["layer"], 0.005)
+    change = all_ends.groupby(["architecture", "ended"], sort=False)["change"].median()
+    falling = "; ".join(f"{name} ({kind})" for name, kind in change.index[change < -FALLING])
     return [
-        f"A softmax layer after {end['step'].max():,} steps of SGD, mean (range) over {len(end)} "
-        f"runs: excess risk {spread(end['excess_risk'], 4)}, attention on the informative token "
-        f"{spread(end['mass'], 3)}, cosine of its key direction and k* "
-        f"{spread(end['key_cosine'])}. Excess risks for comparison: {known}.",
-        f"Layers without some of their parts, after {variants['step'].max():,} steps of Adam, "
-        f"{variants['run'].nunique()} runs each:",
-        shown,
+        f"A softmax layer, {tables['layer']['step'].max():,} steps of SGD, median over the last "
+        f"{LATE:,}, median (range) over {len(runs)} runs: excess risk "
+        f"{middle(runs['excess_risk'], 4)}, attention on the informative token "
+        f"{middle(runs['mass'], 3)}, cosine of its key direction and k* "
+        f"{middle(runs['key_cosine'])}. The risk jumps: {above} of the readings of those steps are "
+        f"above 0.005. Excess risks for comparison: {known}.",
+        f"Layers without some of their parts, {all_ends['steps'].iloc[0]:,} steps of Adam, "
+        f"{all_ends['run'].nunique()} runs each, by how the runs ended: aligned (|cosine| of the "
+        f"key and k* above {FOUND:.2f}), swapped (key and v*), or neither. Excess risk: median "
+        "(range) over those runs, of each run's median over its last quarter; change: against the "
+        "quarter before, median over those runs.",
+        ends_in_words(all_ends),
+        f"The risk was still falling, by more than {FALLING:.0%} in the last quarter, for: "
+        f"{falling or 'none'}.",
+        f"The step size of each layer was chosen on {TUNING_RUNS} other runs; their median excess "
+        "risk at the end:",
+        step_sizes_in_words(tables["step_sizes"]),
     ]
+
+
+def _above(table: pd.DataFrame, bound: float) -> str:
+    rows = table[table["step"] > table["step"].max() - LATE]
+    return f"{(rows['excess_risk'] > bound).sum()} of {len(rows)}"
+
+
+def middle(values: Any, digits: int = 2) -> str:
+    """Median and range over repetitions; nothing where there is nothing."""
+    if values.isna().all():
+        return ""
+    low, high = values.min(), values.max()
+    return f"{values.median():.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def ends_in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per layer and kind of end."""
+    order = pd.Categorical(table["architecture"], table["architecture"].unique())
+    table = table.assign(architecture=order)
+    groups = table.groupby(
+        ["architecture", "ended"], observed=True
+    )  # in this order, and aligned first
+    runs = table.groupby("architecture", observed=True)["run"].nunique()
+    shown = pd.DataFrame({"runs": [f"{len(g)} of {runs[name]}" for (name, _), g in groups]})
+    shown.index = groups.size().index
+    shown["excess risk"] = groups["excess_risk"].agg(middle, 4)
+    shown["attention on the informative token"] = groups["mass"].agg(middle)
+    shown["change"] = [f"{change:+.0%}" for change in groups["change"].median()]
+    return shown.rename_axis(["layer", "ended"])
+
+
+def step_sizes_in_words(table: pd.DataFrame) -> pd.DataFrame:
+    wide = table.pivot_table(
+        index="architecture", columns="step_size", values="excess_risk", sort=False
+    )
+    chosen = table[table["chosen"]].set_index("architecture")["step_size"]
+    shown = wide.map(lambda risk: number(risk, 4)).rename(columns=lambda size: f"{size:g}")
+    return shown.assign(chosen=[f"{chosen[name]:g}" for name in shown.index]).rename_axis("layer")
 
 
 STUDY = slr_study(
     __name__,
     "A whole attention layer",
     "A softmax layer by training step: (a) excess risk, (b) attention on the informative "
-    "token, (c) alignment; (d) the final risk of layers without some of their parts.",
+    "token, (c) alignment; (d) the final risk of layers without some of their parts, by how each "
+    "run ended.",
 )
