@@ -21,9 +21,9 @@ from studies.study import Need, Study
 from studies.workers import in_parallel
 
 BEYOND = THEORY[len(PAPER) :]
-LONG = ("layer", "noise-length", "scaling", "locations")  # started first
+LONG = ("scaling", "conditional-mean")  # started first
 TIMES = ROOT / "docs" / "times.json"
-ALL_CORES = ("success", "sweep")  # use all cores themselves, so they run after the others
+ALL_CORES = ("layer", "noise-length", "success", "locations", "sweep")  # run one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def make_in_turn(needs: list[Need]) -> None:
 
 
 def make_slr(needs: list[Need]) -> None:
-    """Make studies in parallel, the longest first; those that use all cores come last."""
+    """Make studies in parallel, the longest first; those that use all cores come after them."""
     waiting = []
     for study, options in sorted(needs, key=lambda need: need[0].name not in LONG):
         if options.overwrite or not is_made(study, options):

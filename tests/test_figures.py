@@ -30,7 +30,7 @@ from probing.states.views import SentenceView
 from slr import EXPERIMENTS, Overlaps, Task, Trajectory, excess_risk, flow, run_experiment
 from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
-from slr.figures import BLUE, GREY, plot_experiment, plot_portrait
+from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
 from studies.practice.bridge_figures import EDITS, plot_causal, plot_learning
 from studies.practice.figure1_figure import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
