@@ -117,6 +117,7 @@ def test_a_run_does_not_depend_on_other_runs_or_threads(
     torch.set_num_threads(3 - min(threads, 2))  # 1 if there were several, else 2
     try:
         alone = train_layers(training, [2])
+        assert torch.get_num_threads() == 3 - min(threads, 2), "left as found"
     finally:
         torch.set_num_threads(threads)
     np.testing.assert_array_equal(together.excess_risk[2], alone.excess_risk[0])

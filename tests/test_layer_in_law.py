@@ -37,10 +37,12 @@ LEVEL = 0.01  # of the smallest p-value, corrected for the number of tests
 @pytest.fixture(autouse=True)
 def _double_and_alone() -> Iterator[None]:
     """Numbers of 64 bits, and one thread: for such small arrays others only wait for each other."""
-    before = torch.get_default_dtype()
+    before, threads = torch.get_default_dtype(), torch.get_num_threads()
     torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
     with threadpool_limits(1):
         yield
+    torch.set_num_threads(threads)
     torch.set_default_dtype(before)
 
 

@@ -114,7 +114,7 @@ def test_other_options_and_only_they_are_other_settings(tmp_path: Path) -> None:
     options = layer.Options(output=tmp_path)
     same = dataclasses.replace(options, output=tmp_path / "x", overwrite=True)
     assert settings_of(layer.STUDY, options) == settings_of(layer.STUDY, same)
-    for change in ({"runs": 3}, {"d": 8}, {"seed": 1}, {"smoke": True}, {"full": True}):
+    for change in ({"runs": 3}, {"d": 8}, {"seed": 1}, {"smoke": True}, {"steps": 9}):
         other = dataclasses.replace(options, **change)
         assert settings_of(layer.STUDY, options) != settings_of(layer.STUDY, other), change
 

@@ -80,23 +80,21 @@ def set_gradients_in_law(
     """Set the gradients of the mean squared error over fresh sequences; uses the draws up."""
     gate, K, Q = architecture.gate, values["K"], values["Q"]
     query = Q.sum(axis=1) / math.sqrt(len(K))  # x_cls is the vector of ones
-    directions, scores = _score(law, query @ K, *draws)
+    directions, scores = _score(law, query @ K, draws)
     a = activate(scores, gate)
-    b, context = _mix(law, directions, a, *draws)
+    b, context = _mix(law, directions, a, draws)
     g = set_reader_gradients(architecture, values, gradients, context, draws.y)
     if gate == "uniform":
         return  # no key to learn
-    products = _multiply(law, directions, b, g, *draws)
+    products = _multiply(law, directions, b, g, draws)
     r = pullback(gate, scores, a, products)
-    du = _sum(law, directions, b, g, r, *draws)
+    du = _sum(law, directions, b, g, r, draws)
     np.multiply.outer(query, du, out=gradients["K"])
     gradients["Q"][:] = (K @ du / math.sqrt(len(K)))[:, None]
 
 
 @compiled(fastmath=REORDER)
-def _score(
-    law: Law, key: Array, x: Array, xi: Array, eta: Array, rest: Array, y: Array
-) -> tuple[Array, Array]:
+def _score(law: Law, key: Array, draws: Draws) -> tuple[Array, Array]:
     """f_1, f_2 and h k' as rows, and the scores (n, L); x and y become what they stand for."""
     directions = np.empty((3, len(key)), key.dtype)
     f1, f2, beyond = directions[0], directions[1], directions[2]
@@ -106,7 +104,7 @@ def _score(
     mean1, mean2, key1, key2 = dot(f1, law.mean), dot(f2, law.mean), dot(f1, key), dot(f2, key)
     add(beyond, -mean1, f1)
     add(beyond, -mean2, f2)
-    scores = np.empty_like(xi)
+    x, y, scores = draws.x, draws.y, np.empty_like(draws.xi)
     for i in range(len(scores)):
         for token in range(len(law.spread)):
             x[0, i, token] = law.spread[token] * x[0, i, token] + law.informative[token] * mean1
@@ -117,11 +115,10 @@ def _score(
 
 
 @compiled(fastmath=REORDER)
-def _mix(
-    law: Law, directions: Array, a: Array, x: Array, xi: Array, eta: Array, rest: Array, y: Array
-) -> tuple[Array, Array]:
+def _mix(law: Law, directions: Array, a: Array, draws: Draws) -> tuple[Array, Array]:
     """b (n, L) and the context (n, d); eta loses its parts along the frame."""
     f1, f2, beyond = directions[0], directions[1], directions[2]
+    x, eta = draws.x, draws.eta
     b, context = a * law.spread, np.empty_like(eta)
     for i in range(len(a)):
         length = normalise(b[i])
@@ -135,13 +132,10 @@ def _mix(
 
 
 @compiled(fastmath=REORDER)
-def _multiply(
-    law: Law, directions: Array, b: Array, g: Array,
-    x: Array, xi: Array, eta: Array, rest: Array, y: Array,
-) -> Array:  # fmt: skip
+def _multiply(law: Law, directions: Array, b: Array, g: Array, draws: Draws) -> Array:
     """The g.X_l (n, L); g becomes g', and xi the g'.xi_l given eta."""
     f1, f2, beyond = directions[0], directions[1], directions[2]
-    products = np.empty_like(xi)
+    x, xi, eta, products = draws.x, draws.xi, draws.eta, np.empty_like(draws.xi)
     for i in range(len(g)):
         part1, part2, part3 = dot(f1, g[i]), dot(f2, g[i]), dot(beyond, g[i])
         for j in range(len(f1)):
@@ -157,12 +151,10 @@ def _multiply(
 
 
 @compiled(fastmath=REORDER)
-def _sum(
-    law: Law, directions: Array, b: Array, g: Array, r: Array,
-    x: Array, xi: Array, eta: Array, rest: Array, y: Array,
-) -> Array:  # fmt: skip
+def _sum(law: Law, directions: Array, b: Array, g: Array, r: Array, draws: Draws) -> Array:
     """sum_l r_l X_l, summed over the sequences, shape (d,)."""
     f1, f2, beyond = directions[0], directions[1], directions[2]
+    x, xi, eta, rest = draws.x, draws.xi, draws.eta, draws.rest
     off = np.zeros_like(f1)
     sum1 = sum2 = mass = off[0]
     rs = r * law.spread

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -95,7 +96,7 @@ def joined(parts: Sequence[LayerRuns]) -> LayerRuns:
 
 def train_layer(training: LayerTraining, run: int) -> LayerRuns:
     """Train one repetition, on one core: more of them do not pay off, and could change bits."""
-    with threadpool_limits(1):
+    with _one_core():
         generator = generator_of(training.seed, run)
         task, architecture = training.task, training.architecture
         stars = sample_stars(task, generator)
@@ -111,6 +112,18 @@ def train_layer(training: LayerTraining, run: int) -> LayerRuns:
                 update()
             rows.append(measure(task, architecture, weights.parameters, stars, test))
     return LayerRuns(training, steps, *np.array(rows).T[:, None])
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """One thread in numpy and in torch, whose matrix products have a setting of their own."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Weights:
