@@ -215,7 +215,15 @@ def check_noise_length() -> None:
     table = table_of(keys, "oracle " + " ".join(names))
     for name in names:
         table[f"{name}_low"], table[f"{name}_high"] = table[name] / 2, table[name] * 2
-    axes = plot_noise_length(table, "").axes
+    figure = plot_noise_length(table, "")
+    figure.draw_without_rendering()
+    axes = figure.axes
+    for left, right in (axes[:2], axes[2:4]):  # a height means the same in both panels
+        heights = [
+            [ax.transData.transform((0, y))[1] for y in (0.1, 0.3, 0.9)] for ax in (left, right)
+        ]
+        assert_allclose(*heights)
+        assert_allclose(*np.diff(heights[0]), rtol=1e-6, err_msg="a logarithmic axis")
     for column, gamma in enumerate((0.5, 1.0)):
         for L in (5, 10):
             rows = table[(table["gamma"] == gamma) & (table["L"] == L)]

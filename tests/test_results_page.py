@@ -17,7 +17,7 @@ from studies.catalogue import STUDIES
 from studies.pages import results as results_page
 from studies.pages.claims import keep_claims
 from studies.pages.paper_table import PARAMETERS, paper_table
-from studies.pages.results import Options, page_of, times_part
+from studies.pages.results import Options, page_of, shrink, times_part
 from studies.practice import bridge, figure1
 from studies.practice.figure1_figure import PUBLISHED
 from studies.rendering import markdown_table
@@ -148,6 +148,21 @@ def test_writes_the_page_with_small_pictures_and_checks_it(results: Path, tmp_pa
     page.write_text(page.read_text().replace("1234", "1235"))
     with pytest.raises(ValueError, match="is not what"):
         results_page.main(Options(results=results, output=page, check=True))
+
+
+def test_small_pictures_keep_the_colours_of_small_markers(tmp_path: Path) -> None:
+    from PIL import Image
+
+    figure = Figure(figsize=(8, 4), dpi=100)
+    ax = figure.subplots()
+    ax.imshow(np.random.default_rng(0).uniform(size=(40, 80)), cmap="gray")  # takes most colours
+    ax.plot([20, 40, 60], [20, 20, 20], "o", color="#CC79A7", ms=5)
+    figure.savefig(tmp_path / "large.png")
+    shrink(tmp_path / "large.png", tmp_path / "small.png")
+    with Image.open(tmp_path / "large.png") as large, Image.open(tmp_path / "small.png") as small:
+        before, after = (np.asarray(image.convert("RGB"), int) for image in (large, small))
+    assert (before == (0xCC, 0x79, 0xA7)).all(axis=2).any()
+    assert abs(before - after).max() < 25
 
 
 def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:

@@ -105,14 +105,16 @@ def picture(study: Study, stem: str) -> str:
 
 
 def shrink(source: Path, target: Path) -> None:
-    """Write a smaller picture for the web page: fewer pixels, and 128 colours."""
+    """Write a smaller picture for the web page: fewer pixels, and 256 colours."""
     from PIL import Image
 
     with Image.open(source) as image:
         rgb = image.convert("RGB")
     if rgb.width > WIDTH:
         rgb = rgb.resize((WIDTH, round(rgb.height * WIDTH / rgb.width)), Image.Resampling.LANCZOS)
-    rgb.quantize(128).save(target, optimize=True)
+    # Colours are spread over all that occur: by default those of small markers would be lost.
+    few = rgb.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(target, optimize=True)
 
 
 def times_part(path: Path) -> list[str]:

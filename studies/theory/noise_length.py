@@ -107,9 +107,9 @@ def plot_noise_length(table: Any, caption: str) -> Figure:
         figure, axes = panels(3, len(gammas), (3.2 * len(gammas) + 0.4, 7.4))
         by_row: Any = np.reshape(axes, (3, len(gammas)))  # type: ignore[arg-type]
         for (first, *others), (label, scale) in zip(by_row, SHOWN.values(), strict=True):
-            first.set(ylabel=label, yscale=scale)
             for ax in others:
                 ax.sharey(first)
+            first.set(ylabel=label, yscale=scale)  # now: sharing alone would not pass it on
         for column, gamma in enumerate(gammas):
             rows = table[table["gamma"] == gamma]
             for ax, name in zip(by_row[:, column], SHOWN, strict=True):
