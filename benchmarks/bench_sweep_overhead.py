@@ -93,7 +93,7 @@ def main() -> None:
         f"{1e3 * swept.seconds / swept.computed:.1f} ms of it computing"
     )
     for machine, n in (("this machine", cores), ("16 cores", 16), ("1 000 cores", 1000)):
-        print(f"10^6 such cells on {machine:13} {1e6 * cost / n / 3600:6.2f} hours (projected)")
+        print(f"10^6 such cells on {machine:13} {1e6 * cost / n / 60:6.1f} minutes (projected)")
 
 
 if __name__ == "__main__":
