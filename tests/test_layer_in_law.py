@@ -133,7 +133,7 @@ def gradients_of(gate: Gate, n_informative: int, without: str | None = None) -> 
 
 
 def smallest_p(one: Any, other: Any) -> float:
-    """Of Kolmogorov-Smirnov tests on all statistics (the last axis), times their number."""
+    """Smallest p-value of Kolmogorov-Smirnov tests on all statistics, times their number."""
     tests = [ks_2samp(x, y, method="asymp").pvalue for x, y in zip(one.T, other.T, strict=True)]
     return float(min(tests) * len(tests))
 

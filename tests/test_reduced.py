@@ -95,7 +95,7 @@ def sgd_logs(task: Task, lam: float, batch_size: int) -> tuple[Any, Any]:
 
 
 def smallest_p(direct: Any, reduced: Any) -> float:
-    """Of Kolmogorov-Smirnov tests on all overlaps at all times, times their number."""
+    """Smallest p-value of Kolmogorov-Smirnov tests, all overlaps and times, times their number."""
     pairs = [(i, t) for i in range(direct.shape[0]) for t in range(direct.shape[2])]
     p = [ks_2samp(direct[i, :, t], reduced[i, :, t]).pvalue for i, t in pairs]
     return float(min(p) * len(pairs))

@@ -100,6 +100,15 @@ def test_the_paper_stands_beside_our_results(results: Path) -> None:
     assert table.loc["Figure 4 (5)", "here"] == "not made: `python scripts/run_slr.py sgd-schedule`"
 
 
+def test_a_result_in_another_dimension_is_said_to_differ(tmp_path: Path) -> None:
+    steps = {"step": [0, 200, 20_000], "lam": 0.1}
+    runs = {"aligned": [True] * 30, "swapped": False, "start": "random"}
+    with result_folder(tmp_path / paper.STUDIES[0].folder, {"d": 90}) as folder:
+        pd.DataFrame(steps).to_parquet(folder / "trajectory.parquet")
+        pd.DataFrame(runs).to_parquet(folder / "runs.parquet")
+    assert paper_table(tmp_path).loc["Figure 3a (4a)", "difference"] == "other d, starts"
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_our_experiments_have_the_parameters_of_the_paper(name: str) -> None:
     """The paper's table, typed in twice: here from the paper, in slr for training."""

@@ -1,8 +1,8 @@
 """The paper, figure by figure: what each of its figures and tables shows, and what ours show.
 
-What stands under `paper` is cited from arXiv 2410.01537 and the code that its authors released;
-what stands under `here` is read from the results. Figures have the numbers of the arXiv version
-and, in brackets, of the ICLR version.
+What stands under `paper` comes from notes on arXiv 2410.01537 and from the code that its authors
+released: the paper itself was not at hand. What stands under `here` is read from the results.
+Figures have the numbers of the arXiv version and, in brackets, of the ICLR version.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from studies.practice import dataset, figure1
-from studies.results import is_whole, read_json
+from studies.results import SETTINGS, is_whole, read_json
 from studies.study import Study, Tables
 from studies.theory import layer, paper, portrait
 
@@ -68,17 +68,27 @@ def paper_table(results: Path) -> pd.DataFrame:
 
 
 def rows(results: Path) -> Iterator[Row]:
-    from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
+    """The rows in the order of the paper."""
+    yield from _practice(results)
+    yield from (_experiment(results, study) for study in paper.STUDIES[:3])
+    yield from _manifold(results)
+    yield from (_experiment(results, study) for study in paper.STUDIES[3:])
+    yield from _appendix(results)
 
-    def here(study: Study, read: Callable[[Tables], str]) -> str:
-        folder = results / study.folder
-        return read(Tables(folder)) if is_whole(folder) else f"not made: `{study.command}`"
+
+def _here(results: Path, study: Study, read: Callable[[Tables], str]) -> str:
+    folder = results / study.folder
+    return read(Tables(folder)) if is_whole(folder) else f"not made: `{study.command}`"
+
+
+def _practice(results: Path) -> Iterator[Row]:
+    from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
 
     yield Row(
         "Figure 1a",
         "token-wise sparsity",
         "one word of a sentence decides its label",
-        here(figure1.STUDY, _sparsity),
+        _here(results, figure1.STUDY, _sparsity),
         "measured as attention, in a Transformer that was trained on the task",
     )
     bars = ", ".join(f"{SPLIT_NAMES[split]} {value:.2f}" for split, value in PUBLISHED.items())
@@ -86,7 +96,7 @@ def rows(results: Path) -> Iterator[Row]:
         "Figure 1b",
         "linear probes of [CLS], mean over layers",
         f"bert-base-uncased: initial embeddings 0.50, {bars}",
-        here(figure1.STUDY, _bars),
+        _here(results, figure1.STUDY, _bars),
         "another model: BERT's weights cannot be downloaded here (with them: `python "
         "scripts/probe.py --model bert-base-uncased --protocol paper`); corrected test split. "
         "Initial embeddings are 0.50 of necessity: before the first layer [CLS] is one vector",
@@ -94,45 +104,49 @@ def rows(results: Path) -> Iterator[Row]:
     yield Row(
         "Figure 2",
         "distractors lie along v*, not along k*",
-        "a drawing",
+        "shown",
         "panel d of Figure 1: tokens of MiniLM along k_hat and v_hat",
-        "measured",
+        "measured in MiniLM",
     )
 
-    def experiment(study: Study) -> Row:
-        figure, shows = FIGURES[study.name]
-        published = f"{_in_words(PARAMETERS[study.name])}; {shows}"
-        difference = here(study, partial(_differences, study.name))
-        return Row(figure, study.title, published, here(study, _ends), difference)
 
-    yield from map(experiment, paper.STUDIES[:3])
+def _experiment(results: Path, study: Study) -> Row:
+    figure, shows = FIGURES[study.name]
+    published = f"{_in_words(PARAMETERS[study.name])}; {shows}"
+    difference = _here(results, study, partial(_differences, study.name))
+    return Row(figure, study.title, published, _here(results, study, _ends), difference)
+
+
+def _manifold(results: Path) -> Iterator[Row]:
     yield Row(
         "Figure 5a (6a)",
         "fixed points on the manifold",
         "minima (1, 1), (-1, -1), saddle (0, 0), maxima (1, -1), (-1, 1)",
-        here(portrait.STUDY, _fixed_points),
-        "none; drawn on the risk's landscape",
+        _here(results, portrait.STUDY, _fixed_points),
+        "drawn on the risk's landscape, with runs of PGD",
     )
     yield Row(
         "Figure 5b (6b)",
-        "the vector field on the manifold, its magnitude as colour",
-        "arrows towards the two minima",
-        here(portrait.STUDY, lambda _: "streamlines, coloured by speed"),
-        "none",
+        "the vector field on the manifold",
+        "its magnitude as colour",
+        _here(results, portrait.STUDY, lambda _: "streamlines, coloured by speed"),
+        "none known",
     )
-    yield from map(experiment, paper.STUDIES[3:])
+
+
+def _appendix(results: Path) -> Iterator[Row]:
     yield Row(
         "Appendix E.3",
         "a whole softmax layer",
-        _in_words(LAYER) + "; solves the task",
-        here(layer.STUDY, _layer),
+        f"{_in_words(LAYER)}; solves the task",
+        _here(results, layer.STUDY, _layer),
         "the released notebook also has layer norm, residual connections and a register token",
     )
     for what in ("two heads of the erf predictor", "a Transformer with two heads"):
         yield Row(
             "Appendix E.3",
             f"{what}, two pairs (k*, v*)",
-            "20 runs",
+            "a notebook of the released code",
             "not reproduced; study `locations` has several tokens with one pair (k*, v*)",
             "another task",
         )
@@ -140,7 +154,7 @@ def rows(results: Path) -> Iterator[Row]:
         "Table of the dataset",
         "sentences per split",
         _in_words(SIZES),
-        here(dataset.STUDY, _sizes),
+        _here(results, dataset.STUDY, _sizes),
         "none in size; the released test split holds half of its sentences twice (docs/dataset.md)",
     )
 
@@ -160,7 +174,7 @@ def _shown(tables: Tables) -> pd.DataFrame:
 def _differences(name: str, tables: Tables) -> str:
     """How an experiment differs from the paper's."""
     ends, published = _shown(tables), PARAMETERS[name]
-    used = _parameters(name, tables["trajectory"], len(ends))
+    used = _parameters(name, tables, len(ends))
     others = [parameter for parameter in published if used[parameter] != published[parameter]]
     if (ends["start"] == "random").any():
         others.append("starts")
@@ -168,13 +182,14 @@ def _differences(name: str, tables: Tables) -> str:
     return f"{text}{REMARKS.get(name, '')}"
 
 
-def _parameters(name: str, trajectory: pd.DataFrame, runs: int) -> dict[str, Any]:
+def _parameters(name: str, tables: Tables, runs: int) -> dict[str, Any]:
     from slr import EXPERIMENTS
 
-    used = EXPERIMENTS[name]
+    used, trajectory = EXPERIMENTS[name], tables["trajectory"]
     steps = trajectory["step"].unique()
+    given = read_json(tables.folder / SETTINGS)  # the options: --d may differ from the paper's
     return {
-        "d": used.d, "L": used.L, "gamma^2": round(used.gamma**2, 12),
+        "d": given.get("d") or used.d, "L": used.L, "gamma^2": round(used.gamma**2, 12),
         "lambda": trajectory["lam"].iloc[0], "decay": used.lam_decay, "step size": used.step_size,
         "steps": steps[-1], "logged every": steps[1], "runs": runs, "start": used.start,
         "batch": used.batch_size, "noise": used.noise_std,

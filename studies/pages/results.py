@@ -32,8 +32,9 @@ they resample runs or draws, and those of shares are exact (Clopper and Pearson)
 5 seeds" or "over 20 runs", and in round brackets, they are the smallest and the largest value.
 """
 PAPER = (
-    "Every figure and table of the paper beside ours. Numbers of figures are those of the arXiv "
-    "version and, in brackets, of the ICLR version."
+    "Every figure and table of the paper that we know of, beside ours. The paper itself was not at "
+    "hand: the column `paper` comes from notes on it and from the code that its authors released. "
+    "Numbers of figures are those of the arXiv version and, in brackets, of the ICLR version."
 )
 
 
