@@ -1,14 +1,33 @@
-"""Array types of this package, and the length and angle of directions."""
+"""Array types of this package, the length and angle of directions, and tensors as arrays.
 
-from typing import Any
+Tensors of any device and precision become numpy arrays here and nowhere else (a test looks).
+"""
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FloatArray = npt.NDArray[Any]  # float32 states stay float32
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[Any]  # offsets, rows and token ids
 Known = Any  # an array, or None if it is unknown
+
+
+def as_array(tensor: "Tensor") -> FloatArray:
+    """The tensor as a float32 array: numpy has no bfloat16, and no memory but the CPU's."""
+    return np.asarray(tensor.detach().float().cpu().numpy())
+
+
+def as_bytes(tensor: "Tensor") -> memoryview:
+    """The memory of the tensor in its own precision, for a hash."""
+    import torch
+
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().data
 
 
 def unit(x: FloatArray) -> FloatArray:

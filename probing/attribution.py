@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from probing.arrays import FloatArray
-from probing.states.recording import evaluating, recorded
-from probing.states.tokens import tokenise
+from probing.arrays import FloatArray, as_array
+from probing.states.recording import evaluating, inputs_for, recorded
+from probing.states.tokens import Tokens, tokenise
 
 BATCH = 512
 
@@ -24,11 +24,10 @@ def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> Float
     with recorded(model):
         for first in range(0, len(distinct), BATCH):
             batch = distinct[first : first + BATCH]
-            inputs = tokenizer(
-                batch, padding=True, return_tensors="pt", return_token_type_ids=False
-            )
-            logits = model(**inputs).logits
-            values |= zip(batch, (logits[:, 1] - logits[:, 0]).tolist(), strict=True)
+            spans = [(0, len(text)) for text in batch]  # which word is informative has no effect
+            tokens = tokenise(tokenizer, {"text": batch, "span": spans})
+            logits = model(**inputs_for(model, tokens.padded().inputs)).logits
+            values |= zip(batch, as_array(logits[:, 1] - logits[:, 0]).tolist(), strict=True)
     return np.array([values[text] for text in texts])
 
 
@@ -126,11 +125,17 @@ def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) 
             batch = rows[first : first + BATCH]
             columns = {name: [row[name] for row in batch] for name in ("text", "span")}
             tokens = tokenise(tokenizer, columns)
-            inputs = tokens.padded().inputs
-            states = embeddings(inputs["input_ids"]).detach().requires_grad_(True)
-            logits = model(inputs_embeds=states, attention_mask=inputs["attention_mask"]).logits
+            inputs = inputs_for(model, tokens.padded().inputs)
+            states = embeddings(inputs.pop("input_ids")).detach().requires_grad_(True)
+            logits = model(inputs_embeds=states, **inputs).logits
             (gradient,) = torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), states)
-            effect = (gradient * states).sum(-1).abs().detach()
-            total = (effect * tokens.site("all words")).sum(1).clamp_min(1e-12)
-            shares.append(((effect * tokens.site("informative")).sum(1) / total).numpy())
+            effect = tokens.padded().ragged((gradient * states).sum(-1).abs())
+            shares.append(_share(as_array(effect), tokens))
     return np.concatenate(shares)
+
+
+def _share(effect: FloatArray, tokens: Tokens) -> FloatArray:
+    """The share of the informative word in effects (n_tokens,), one per sentence."""
+    starts = tokens.offsets[:-1]
+    total = np.add.reduceat(effect * ~tokens.special, starts)
+    return np.add.reduceat(effect * tokens.informative, starts) / np.maximum(total, 1e-12)

@@ -25,8 +25,8 @@ from transformers import (
 )
 
 from data_gen import AlignmentError
-from probing.states.anatomy import ActivationError
 from probing.states.extraction import POSITIONS, extract
+from probing.states.parts import ActivationError
 from probing.states.recording import recorded
 from probing.states.tokens import tokenise
 
@@ -286,10 +286,9 @@ def test_the_model_is_left_as_found(
     with suppress(KeyboardInterrupt):
         extract(model, tokenizer, rows, attention=attention, progress=stop)
     assert_equal_condition(condition(model), before)
-    with recorded(model, attention=attention):  # the control: inside, it is another
+    with recorded(model):  # the control: inside, it is another
         assert not model.training
         assert torch.is_inference_mode_enabled()
-        assert (model.config._attn_implementation == "eager") == attention
     assert not torch.is_inference_mode_enabled()
     # And it still trains and still gives hidden states, as a model with half its hooks would not.
     output = model(torch.tensor([[5, 6, 7]]), output_hidden_states=True)
@@ -319,19 +318,16 @@ def test_attention_of_a_model_in_train_mode_sums_to_one(rows: Any, tokenizer: An
     np.testing.assert_allclose(sums, 1, atol=TOLERANCE)
 
 
-def test_attention_that_is_missing_or_dropped_out_is_refused(tokenizer: Any) -> None:
+def test_attention_that_is_dropped_out_is_refused(tokenizer: Any) -> None:
     model = bert(len(tokenizer))
     inputs = {"input_ids": torch.tensor([[5, 6, 7]]), "attention_mask": torch.ones(1, 3).long()}
-    with recorded(model, attention=True) as record:
-        assert len(record(**inputs).attention) == N_LAYERS
-        model.set_attn_implementation("sdpa")  # the default: () and no error
-        with pytest.raises(ActivationError, match="attention of 0 of 2 layers"):
-            record(**inputs)
-        model.set_attn_implementation("eager")
+    summary = torch.tensor([0])
+    with recorded(model) as record:
+        assert len(record(summary, **inputs).attention) == N_LAYERS
         model.train()
-        with pytest.raises(ActivationError, match="do not sum to 1"):
+        with pytest.raises(ActivationError, match="does not sum to 1"):
             for _ in range(20):
-                record(**inputs)
+                record(summary, **inputs)
 
 
 def test_a_classifier_without_padding_token_runs_too(rows: Any, sentiment: Any) -> None:

@@ -154,7 +154,7 @@ def test_hooks_are_removed_when_the_block_fails(trial: Trial) -> None:
     contexts = [
         edited(trial.model, 0, lambda states: states, mask),
         without_heads(trial.model, [(1, 1)]),
-        reading_only(trial.model, 1, mask),
+        reading_only(trial.model, 1, trial.test, "informative"),
     ]
     for context in contexts:
         with pytest.raises(RuntimeError, match="on purpose"), context:
@@ -169,7 +169,8 @@ def test_layers_and_heads_that_are_not_there_are_refused(trial: Trial) -> None:
         pass
     with pytest.raises(ValueError, match="heads 1 to 1"), without_heads(trial.model, [(1, 2)]):
         pass
-    with pytest.raises(ValueError, match="between 1 and 1"), reading_only(trial.model, 0, mask):
+    moved = reading_only(trial.model, 0, trial.test, "informative")
+    with pytest.raises(ValueError, match="between 1 and 1"), moved:
         pass
 
 
@@ -177,7 +178,7 @@ def test_what_cls_reads_can_be_moved_by_hand(trial: Trial) -> None:
     """[CLS] told to read the distractor says what the distractor says."""
     tokens = trial.test
     distractor_states = read(trial.model, tokens).at(0)[tokens.distractor]
-    with reading_only(trial.model, 1, tokens.site("distractor")):
+    with reading_only(trial.model, 1, tokens, "distractor"):
         logits = read(trial.model, tokens).logits
     assert ((logits > 0) == (distractor_states[:, V] > 0)).all()
 

@@ -164,6 +164,10 @@ class BagOfWords(torch.nn.Module):
     def base_model(self) -> Any:
         return self
 
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
     def get_input_embeddings(self) -> torch.nn.Module:
         return self.embeddings
 

@@ -11,8 +11,8 @@ import torch
 from small_models import bert, forward_rows, said
 
 from probing.models.presets import build_model
-from probing.states.anatomy import ActivationError
 from probing.states.extraction import POSITIONS, extract
+from probing.states.parts import ActivationError
 from probing.states.tokens import States
 
 TOLERANCE = 1e-5  # the issue's; float32 sums in another order differ by about 1e-7 here

@@ -20,6 +20,7 @@ from probing.circuits.directions import (
     state_directions,
     word_states,
 )
+from probing.circuits.heads import random_directions
 from probing.circuits.interventions import (
     Edit,
     Erase,
@@ -30,9 +31,11 @@ from probing.circuits.interventions import (
     without_heads,
 )
 from probing.circuits.learning import reading_head
+from probing.progress import Progress
 from probing.sparsity import attention_mass
-from probing.states.anatomy import attention_layers, blocks_of
-from probing.states.extraction import Readout, read
+from probing.states.anatomy import anatomy_of, read_by
+from probing.states.extraction import read
+from probing.states.readout import Readout
 from probing.states.recording import edited
 from probing.states.tokens import States, Tokens
 from probing.statistics import accuracy_columns
@@ -51,12 +54,16 @@ class Trial:
     model: Any
     train: Tokens
     test: Tokens
-    readout: Readout | None = None
+    readout: Readout | None = None  # of a model without a classifier
+
+    def __post_init__(self) -> None:
+        for name in ("train", "test"):
+            object.__setattr__(self, name, read_by(self.model, getattr(self, name)))
 
     def run(self, edit: AbstractContextManager[Any] | None = None) -> States:
-        """The states of the test sentences, under an edit."""
+        """Attention and logits of the test sentences, under an edit."""
         with edit or nullcontext():
-            return read(self.model, self.test, self.readout)
+            return read(self.model, self.test, self.readout, states=False)
 
 
 @dataclass(frozen=True)
@@ -84,76 +91,91 @@ def causal_table(
     trial: Trial,
     *,
     layers: Sequence[int] | None = None,
-    heads: bool = True,
+    heads: Sequence[int] | None = None,
     n_random: int = 5,
     doses: Sequence[float] = DOSES,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """All causal tests, one row each: test, edit, site, layer, dose, and the effects.
 
     Parameters
     ----------
     trial
-        The model, with training and test sentences. Required: a BERT-like encoder for ``heads``.
+        The model, with training and test sentences.
     layers
         Layers whose states are edited (0 is the embeddings); by default all.
     heads
-        Also ablate heads, one by one and all of a layer, and move the attention of [CLS].
+        Layers (from 1) whose heads are ablated, one by one and all together, and in which the
+        summary's attention is moved; by default all.
     n_random
-        Number of random directions, over which each random control is averaged.
+        Number of random directions of each kind, over which each random control is averaged:
+        "random" is isotropic, "random (states)" has the covariance of the words' states.
     doses
         Lengths of steering, in distances between the two labels along v_hat.
     seed
         Seed of the random directions.
+    progress
+        ``progress(done, total)`` counts runs of the model.
 
     >>> causal_table(Trial(model, train, test), layers=[0])[["test", "edit", "site", "flips"]]
     """
     trained, before = read(trial.model, trial.train, trial.readout), trial.run()
     watched, _ = reading_head(trained)
-    measured = partial(effects, trial, before, layer=watched)
-    rows: list[dict[str, Any]] = [{"test": "none", "edit": "none", **measured(before)}]
-    for layer in layers if layers is not None else range(len(blocks_of(trial.model)) + 1):
-        directions = state_directions(trained, layer)
-        shape = (n_random, len(directions.v_hat))
-        random = np.random.default_rng([seed, layer]).standard_normal(shape)
+    n_layers = anatomy_of(trial.model).n_layers
+    runs: list[tuple[dict[str, Any], AbstractContextManager[Any]]] = []
+    for layer in range(n_layers + 1) if layers is None else layers:
+        directions, words = state_directions(trained, layer), word_states(trained, layer)
+        rng = np.random.default_rng([seed, layer])
+        draw = partial(random_directions, words.shape[1], n_random, rng)
+        random = {"random": draw(), "random (states)": draw(words)}
         for test in (
             *_erasures(trial, trained, directions, layer, random),
             *_turns(trial, trained, directions, layer, random, doses),
         ):
-            mask = trial.test.site(test.site)
-            after = trial.run(edited(trial.model, layer, test.edit, mask))
             row = {"test": test.test, "edit": test.name, "site": test.site, "layer": layer}
-            rows.append(row | {"dose": test.dose} | measured(after))
-    for row, context in _head_tests(trial) if heads else ():
+            edit = edited(trial.model, layer, test.edit, trial.test.site(test.site))
+            runs.append((row | {"dose": test.dose}, edit))
+    for layer in range(1, n_layers + 1) if heads is None else heads:
+        runs += _head_tests(trial, layer)
+    measured = partial(effects, trial, before, layer=watched)
+    rows: list[dict[str, Any]] = [{"test": "none", "edit": "none", **measured(before)}]
+    for done, (row, context) in enumerate(runs, 1):
         rows.append(row | measured(trial.run(context)))
+        if progress:
+            progress(done, len(runs))
     keys = ["test", "edit", "site", "layer", "dose"]
     # The effects of several random directions are averaged.
     return pd.DataFrame(rows).groupby(keys, sort=False, dropna=False).mean().reset_index()
 
 
 def _erasures(
-    trial: Trial, trained: States, directions: StateDirections, layer: int, random: FloatArray
+    trial: Trial,
+    trained: States,
+    directions: StateDirections,
+    layer: int,
+    random: dict[str, FloatArray],
 ) -> Iterator[CausalTest]:
-    """Edits that erase the label (at the informative token, the distractor and [CLS]) or the
+    """Edits that erase the label (at the informative token, the distractor and the summary) or the
     location (at all words).
     """
     labels, states = trial.train.labels, informative_states(trained, layer)
     by_name = {"mean difference": directions.v_difference, "LEACE": None}
-    by_name |= {"probe direction": directions.v_hat, "random": random}
+    by_name |= {"probe direction": directions.v_hat, **random}
     by_name |= {"standardised probe": directions.v_standardised}
     for site in ("informative", "distractor", "summary"):
         if not bool(trial.test.site(site).any()):
             continue
-        if site == "summary":  # directions at [CLS]; those above are of the informative word
-            states = trained.at(layer)[trial.train.offsets[:-1]].astype(float)
+        if site == "summary":  # directions there; those above are of the informative word
+            states = trained.at(layer)[trial.train.summary].astype(float)
             positive, negative = (states[labels == label].mean(0) for label in (1, 0))
-            by_name = {"mean difference": positive - negative, "LEACE": None, "random": random}
+            by_name = {"mean difference": positive - negative, "LEACE": None, **random}
             if np.linalg.norm(positive - negative) < 1e-8:
                 continue  # at the embeddings [CLS] does not depend on the label
         for name, edit in _erasers(by_name, states, labels):
             yield CausalTest("erase value", name, site, edit)
     by_name = {"mean difference": directions.k_difference, "LEACE": None}
-    by_name |= {"probe direction": directions.k_hat, "random": random}
+    by_name |= {"probe direction": directions.k_hat, **random}
     informative = trained.tokens.words_only().informative
     for name, edit in _erasers(by_name, word_states(trained, layer), informative):
         yield CausalTest("erase location", name, "all words", edit)
@@ -177,7 +199,7 @@ def _turns(
     trained: States,
     directions: StateDirections,
     layer: int,
-    random: FloatArray,
+    random: dict[str, FloatArray],
     doses: Sequence[float],
 ) -> Iterator[CausalTest]:
     """Edits that reflect and steer the informative token along v_hat and random directions."""
@@ -185,26 +207,27 @@ def _turns(
     # For each informative token, the distance to the other label.
     labels = np.repeat(trial.test.labels, trial.test.lengths)[trial.test.informative]
     away = np.where(labels == 1, -1.0, 1.0) * directions.v_distance
-    for name, axis in (("v_hat", directions.v_hat), *(("random", u) for u in random)):
+    controls = [(name, axis) for name, axes in random.items() for axis in axes]
+    for name, axis in (("v_hat", directions.v_hat), *controls):
         middle = directions.v_middle if name == "v_hat" else _along(axis, mean)
         yield CausalTest("reflect", name, "informative", Reflect(axis, middle))
         for dose in doses:
             yield CausalTest("steer", name, "informative", Steer(axis, dose * away), dose)
 
 
-def _head_tests(trial: Trial) -> Iterator[tuple[dict[str, Any], AbstractContextManager[None]]]:
-    """Edits that ablate heads, one by one and all of a layer, or set the attention of [CLS]."""
-    for layer, attention in enumerate(attention_layers(trial.model), start=1):
-        pairs = [(layer, head + 1) for head in range(attention.self.num_attention_heads)]
-        silenced = {f"head {pair[1]}": [pair] for pair in pairs} | {"all heads": pairs}
-        row = {"site": "summary", "layer": layer}
-        for name, which in silenced.items():
-            yield {"test": "ablate head", "edit": name} | row, without_heads(trial.model, which)
-        for site in ("informative", "distractor"):
-            mask = trial.test.site(site)
-            if bool(mask.any(1).all()):
-                moved = reading_only(trial.model, layer, mask)
-                yield {"test": "read only", "edit": site} | row, moved
+def _head_tests(
+    trial: Trial, layer: int
+) -> Iterator[tuple[dict[str, Any], AbstractContextManager[None]]]:
+    """Edits that ablate heads, one by one and all, or set what the summary token reads."""
+    pairs = [(layer, head + 1) for head in range(anatomy_of(trial.model).n_heads)]
+    silenced = {f"head {pair[1]}": [pair] for pair in pairs} | {"all heads": pairs}
+    row = {"site": "summary", "layer": layer}
+    for name, which in silenced.items():
+        yield {"test": "ablate head", "edit": name} | row, without_heads(trial.model, which)
+    for site in ("informative", "distractor"):
+        if bool(trial.test.site(site).any(1).all()):
+            moved = reading_only(trial.model, layer, trial.test, site)
+            yield {"test": "read only", "edit": site} | row, moved
 
 
 def _along(direction: FloatArray, point: FloatArray) -> float:

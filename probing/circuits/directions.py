@@ -5,21 +5,21 @@ and value direction of a head (probing/circuits/heads.py) stand for k, v. All ha
   kappa = k . k*, nu = v . v*, theta = v . k*, eta = k . v*, rho = k . v
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from probing.arrays import FloatArray, cosine, unit
 from probing.circuits.heads import Head, head_directions, null_cosines
 from probing.probes.linear import LinearProbe
 from probing.probes.location import LocationProbe
 from probing.sparsity import attention_mass
-from probing.states.extraction import Readout, read
-from probing.states.recording import recorded
+from probing.states.extraction import read
+from probing.states.readout import Readout
 from probing.states.tokens import States, Tokens
 from slr.overlaps import Overlaps, distance_to_manifold
 
@@ -103,13 +103,14 @@ def directions_table(
     Parameters
     ----------
     model
-        A BERT-like encoder: a classifier, unless a readout is given.
+        An encoder or decoder: a classifier, unless a readout is given.
     tokens
         Tokens of labelled training sentences.
     readout
         Replaces the classifier's head, as in ``read``.
     n_null
-        Number of random directions, of whose |cosine| the 95% quantile is reported.
+        Number of random directions, isotropic (null) and with the covariance of the states
+        (covariance_null), of whose |cosine| the 95% quantile is reported.
     seed
         Seed of the random directions.
 
@@ -118,34 +119,30 @@ def directions_table(
     """
     states = read(model, tokens, readout)
     mass = attention_mass(states).mean(axis=0)  # (layers, heads)
-    rng = np.random.default_rng(seed)
     below = cache(partial(state_directions, states))
+    nulls = cache(partial(_nulls, states, below, n_null, seed))
     rows = []
     for head in head_directions(model, tokens, readout):
         directions = below(head.layer - 1)  # a head reads the states of the layer below
-        null = {
-            f"{name}_null_95": float(np.quantile(null_cosines(direction, n_null, rng), 0.95))
-            for name, direction in (("kappa", directions.k_hat), ("nu", directions.v_hat))
-        }
         measures = {
             "cosine_of_probes": cosine(directions.k_hat, directions.v_hat),
             "attention_mass": float(mass[head.layer - 1, head.head - 1]),
         }
         overlaps = overlap_columns(head_overlaps(head, directions))
+        null = nulls(head.layer - 1)
         rows.append({"layer": head.layer, "head": head.head} | overlaps | null | measures)
     return pd.DataFrame(rows)
 
 
-def mean_readout(model: Any, tokens: Tokens) -> Readout:
-    """A readout for a model without a classifier: a linear probe on the mean of its last states."""
-
-    def pooled(states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        weights = words.float()
-        return torch.einsum("nt,ntd->nd", weights, states) / weights.sum(1, keepdim=True)
-
-    with recorded(model, attention=True) as record:  # eager, as ``read`` runs it
-        states = record(**tokens.padded().inputs).states[-1]
-        means = pooled(states, tokens.site("all words")).numpy()
-    probe = LinearProbe(C=0.01).fit(means, tokens.labels)
-    coef = torch.as_tensor(probe.coef_, dtype=torch.float32)
-    return lambda states, words: pooled(states, words) @ coef + probe.intercept_
+def _nulls(
+    states: States, below: Callable[[int], StateDirections], n: int, seed: int, layer: int
+) -> dict[str, float]:
+    """The 95% quantiles of |cosine| of the probes' directions with two kinds of random ones."""
+    rng = np.random.default_rng([seed, layer])
+    words, directions = word_states(states, layer), below(layer)
+    kinds = {"null": None, "covariance_null": words}
+    return {
+        f"{name}_{kind}_95": float(np.quantile(null_cosines(direction, n, rng, drawn_as), 0.95))
+        for name, direction in (("kappa", directions.k_hat), ("nu", directions.v_hat))
+        for kind, drawn_as in kinds.items()
+    }

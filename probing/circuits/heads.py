@@ -1,13 +1,17 @@
-"""The key and value direction of an attention head, from its weights.
+"""The key and value direction of an attention head, in any architecture.
 
-notation: x_cls, the state of [CLS] that the layer reads; g, the gradient of the logit difference
-with respect to what the head writes
-  key direction    W_K^T (W_Q x_cls + b_Q)   a token's score is its product with this direction
-  value direction  (W_O W_V)^T g             effect on the logit difference of reading a token
-Both are in the space of the states that the layer reads, as the probes' k_hat and v_hat are.
+Both are gradients in x, the state of a token as the layer reads it, so they lie in the space of
+the probes' k_hat and v_hat:
+  key direction    of the summary's score q . k(x) on the token, the query q held fixed
+  value direction  of the readout through the token's value v(x) alone, the attention held fixed
+In BERT keys and values are linear in x, and the directions are W_K^T (W_Q x_cls + b_Q) and
+(W_O W_V)^T g, with g the gradient in what the head writes. Elsewhere norms and rotary positions
+make them differ between tokens, and the directions are means. Scores are those before the division
+by the root of the head's size.
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probing.arrays import FloatArray
-from probing.states.anatomy import attention_layers, blocks_of
-from probing.states.extraction import Readout
-from probing.states.recording import evaluating
+from probing.arrays import FloatArray, as_array
+from probing.states.anatomy import read_by
+from probing.states.attention import Call, attending
+from probing.states.parts import blocks_of
+from probing.states.readout import Readout
+from probing.states.recording import evaluating, inputs_for
 from probing.states.tokens import Tokens
+
+MAX_TOKENS = 2048  # whose gradients are computed at once
 
 
 @dataclass(frozen=True)
@@ -33,65 +41,117 @@ class Head:
 
 
 def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) -> list[Head]:
-    """The directions of every head of a BERT-like encoder, as means over sentences.
+    """The directions of every head, as means over sentences.
 
-    g is the gradient of the logit difference of the classifier or, if given, of the ``readout``,
-    back through every LayerNorm and MLP, summed over all tokens at which the head writes.
+    The key direction is the mean over the words of a sentence; the value direction is the sum over
+    all tokens, among which attention shares out a weight of 1. The readout is the logit difference
+    of the classifier or, if given, ``readout``.
     """
-    layers, heads = attention_layers(model), []
-    reads, gradients = _run_backwards(model, tokens, readout)
-    for number, layer in enumerate(layers):
-        attention = layer.self
-        n_heads, size = attention.num_attention_heads, attention.attention_head_size
-        with torch.no_grad():
-            query = attention.query(reads[number]).view(-1, n_heads, size)  # of x_cls
-            keys = attention.key.weight.view(n_heads, size, -1)
-            values = attention.value.weight.view(n_heads, size, -1)
-            # Each head writes through its own columns of W_O.
-            out = layer.output.dense.weight.view(-1, n_heads, size)
-            key = torch.einsum("nhe,hed->hd", query, keys) / len(query)
-            value = torch.einsum("nd,dhe,hef->hf", gradients[number], out, values) / len(query)
-        pairs = zip(key.numpy(), value.numpy(), strict=True)
-        heads += [Head(number + 1, head, *pair) for head, pair in enumerate(pairs, start=1)]
-    return heads
+    tokens = read_by(model, tokens)
+    n = max(1, MAX_TOKENS // int(tokens.lengths.max()))
+    sums: Any = 0
+    for first in range(0, len(tokens), n):
+        part = tokens.take(np.arange(first, min(first + n, len(tokens))))
+        sums = sums + np.stack(list(_layer_sums(model, part, readout)))
+    return [
+        Head(layer + 1, head + 1, *(sums[layer, :, head] / len(tokens)))
+        for layer, head in np.ndindex(sums.shape[0], sums.shape[2])
+    ]
 
 
-def _run_backwards(
-    model: Any, tokens: Tokens, readout: Readout | None
-) -> tuple[list[Tensor], list[Tensor]]:
-    """The [CLS] states that each layer reads, and g for each layer's attention output."""
+def _layer_sums(model: Any, tokens: Tokens, readout: Readout | None) -> Iterator[FloatArray]:
+    """For each layer, both directions of its heads (2, n_heads, d), summed over sentences."""
+    calls: list[Call] = []
+    with (
+        evaluating(model),
+        _inputs_of_blocks(model) as reads,
+        attending(model, calls.append, weights=True),
+        torch.enable_grad(),
+    ):
+        outputs = _logits(model, tokens, readout)
+        written = [call.output for call in calls]
+        # A readout of the summary alone does not depend on what a last layer writes elsewhere.
+        writes = torch.autograd.grad(
+            outputs.sum(), written, retain_graph=True, materialize_grads=True
+        )
+        for call, read, write in zip(calls, reads, writes, strict=True):
+            scores, values = _scores(call, tokens), _values(call, write)
+            yield np.stack([_gradients(scores, read), _gradients(values, read)])
+
+
+def _logits(model: Any, tokens: Tokens, readout: Readout | None) -> Tensor:
+    runner, inputs = model if readout is None else model.base_model, tokens.padded().inputs
+    output = runner(**inputs_for(runner, inputs))
+    if readout is None:
+        return output.logits[:, 1] - output.logits[:, 0]
+    return readout(output.last_hidden_state, tokens)
+
+
+@contextmanager
+def _inputs_of_blocks(model: Any) -> Iterator[list[Tensor]]:
+    """A list that fills with the states that each block reads, as tensors with gradients."""
     reads: list[Tensor] = []
-    written: list[Tensor] = []
 
-    def keep_read(module: Any, args: Any, kwargs: Any) -> None:
+    def keep(module: Any, args: Any, kwargs: Any) -> Any:
         states = args[0] if args else kwargs["hidden_states"]
-        reads.append(states[:, 0].detach())
+        if not states.requires_grad:  # the embeddings of a model whose weights are frozen
+            states = states.detach().requires_grad_()
+        reads.append(states)
+        if args:
+            return (states, *args[1:]), kwargs
+        return args, kwargs | {"hidden_states": states}
 
-    def keep_written(module: Any, args: Any, output: Tensor) -> Tensor:
-        output = output.detach().requires_grad_() if not output.requires_grad else output
-        output.retain_grad()
-        written.append(output)
-        return output
-
-    inputs = tokens.padded().inputs
-    with ExitStack() as hooks, evaluating(model), torch.enable_grad():
+    with ExitStack() as hooks:
         for block in blocks_of(model):
-            hooks.enter_context(block.register_forward_pre_hook(keep_read, with_kwargs=True))
-        for layer in attention_layers(model):
-            hooks.enter_context(layer.output.dense.register_forward_hook(keep_written))
-        if readout is None:
-            logits = model(**inputs).logits
-            value = logits[:, 1] - logits[:, 0]
-        else:
-            states = model.base_model(**inputs).last_hidden_state
-            value = readout(states, tokens.site("all words"))
-        gradients = torch.autograd.grad(value.sum(), written)
-    seen = inputs["attention_mask"][:, :, None]
-    return reads, [(gradient * seen).sum(1) for gradient in gradients]
+            hooks.enter_context(block.register_forward_pre_hook(keep, with_kwargs=True))
+        yield reads
 
 
-def null_cosines(direction: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-    """|cosine| of the direction with n random directions of the same space, shape (n,)."""
-    random = rng.standard_normal((n, len(direction)))
+def _scores(call: Call, tokens: Tokens) -> Tensor:
+    """The scores of each head (n_heads,): mean over words, sum over sentences."""
+    device = call.query.device
+    summary, words = (tokens.site(name).float().to(device) for name in ("summary", "all words"))
+    query = torch.einsum("nq,nhqe->nhe", summary, call.query.detach().float())
+    scores = torch.einsum("nhe,nhte->nht", query, call.per_head(call.key).float())
+    return torch.einsum("nht,nt->h", scores, words / words.sum(1, keepdim=True))
+
+
+def _values(call: Call, write: Tensor) -> Tensor:
+    """The values that each head reads times their effect on the readout (n_heads,)."""
+    if call.weights is None:
+        raise ValueError("value directions need the weights of the attention")
+    effect = torch.einsum("nhqt,nqhe->nhte", call.weights.detach().float(), write.float())
+    return torch.einsum("nhte,nhte->h", effect, call.per_head(call.value).float())
+
+
+def _gradients(by_head: Tensor, states: Tensor) -> FloatArray:
+    """The gradient of each head's number in the states, summed over tokens, shape (n_heads, d)."""
+    gradients = [
+        torch.autograd.grad(each, states, retain_graph=True)[0].float().sum((0, 1))
+        for each in by_head
+    ]
+    return as_array(torch.stack(gradients))
+
+
+def null_cosines(
+    direction: FloatArray, n: int, rng: np.random.Generator, states: FloatArray | None = None
+) -> FloatArray:
+    """|cosine| of the direction with n random ones, shape (n,).
+
+    The random directions are isotropic or, given ``states`` (m, d), have their covariance: states
+    vary most along few directions, and so do weights that were trained on them.
+    """
+    random = random_directions(len(direction), n, rng, states)
     norms = np.linalg.norm(random, axis=1) * np.linalg.norm(direction)
     return np.abs(random @ direction) / np.maximum(norms, 1e-300)
+
+
+def random_directions(
+    d: int, n: int, rng: np.random.Generator, states: FloatArray | None = None
+) -> FloatArray:
+    """Normal directions (n, d): isotropic, or with the covariance of states (m, d)."""
+    random = rng.standard_normal((n, d))
+    if states is None:
+        return random
+    values, vectors = np.linalg.eigh(np.cov(np.asarray(states, dtype=float), rowvar=False))
+    return np.asarray(random * np.sqrt(np.maximum(values, 0)) @ vectors.T)

@@ -74,7 +74,7 @@ def fitted(states: States, layer: int, gate: Gate) -> Predictor:
     # Padding is 0, so its value x . v is 0: it adds nothing, however open its gate.
     centred = states.at(layer).astype(float) - start.centre
     centred[states.tokens.special] = 0
-    X = states.tokens.padded().of(centred).numpy()
+    X = states.tokens.padded().array(centred)
     model = SingleLocationRegressor(
         gate=gate,
         lam=start.lam,

@@ -1,14 +1,13 @@
 """Edits of a model's states while it runs: small values that can be printed, compared and moved.
 
 An edit maps states (m, d) to states (m, d); ``probing.states.recording.edited`` applies it at
-chosen tokens of one layer. In BERT-like encoders heads can also be ablated, and attention set.
+chosen tokens of one layer. Heads can also be ablated, and the summary's attention set by hand.
 """
 
 import copy
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,9 @@ from concept_erasure import LeaceEraser  # type: ignore[import-untyped]
 from torch import Tensor
 
 from probing.arrays import FloatArray
-from probing.states.anatomy import attention_layers
+from probing.states.anatomy import anatomy_of, read_by
+from probing.states.attention import Call, attending
+from probing.states.tokens import Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,7 @@ class Leace(Edit):
         return cls(eraser.proj_left, eraser.proj_right, eraser.bias)
 
     def __call__(self, states: Tensor) -> Tensor:
-        exact = states.double()
+        exact = states.float() if states.device.type == "mps" else states.double()
         moved = self.to(exact)
         return LeaceEraser(moved.left, moved.right, moved.bias)(exact).to(states.dtype)
 
@@ -140,48 +141,43 @@ class Leace(Edit):
 @contextmanager
 def without_heads(model: Any, heads: list[tuple[int, int]]) -> Iterator[None]:
     """Run the block with these heads (layer, head: both from 1) ablated: they write zeros."""
+    _check_heads(model, heads)
 
-    def silence(head: int, size: int, module: Any, args: Any) -> Any:
-        context = args[0].clone()
-        context[..., (head - 1) * size : head * size] = 0
-        return (context, *args[1:])
+    def silence(call: Call) -> None:
+        if ablated := [head - 1 for layer, head in heads if layer == call.layer]:
+            call.output = call.output.clone()
+            call.output[:, :, ablated] = 0
 
-    with ExitStack() as stack:
-        for layer, head in heads:
-            attention = _attention(model, layer, head)
-            hook = partial(silence, head, attention.self.attention_head_size)
-            stack.enter_context(attention.output.dense.register_forward_pre_hook(hook))
+    with attending(model, silence):
         yield
 
 
 @contextmanager
-def reading_only(model: Any, layer: int, mask: Tensor) -> Iterator[None]:
-    """Run the block with the attention of [CLS] set to the masked tokens (n, tokens), equally.
+def reading_only(model: Any, layer: int, tokens: Tokens, site: str) -> Iterator[None]:
+    """Run the block with the summary token reading the tokens of a site alone, all equally.
 
     This holds in all heads of ``layer`` (from 1), whatever their scores.
     """
-    attention = _attention(model, layer, 1)
-    weights = mask.float() / mask.float().sum(1, keepdim=True).clamp_min(1)
-    read: list[Tensor] = []
+    _check_heads(model, [(layer, 1)])
+    tokens = read_by(model, tokens)
+    mask, summary = tokens.site(site).float(), tokens.site("summary")
+    weights = mask / mask.sum(1, keepdim=True).clamp_min(1)
 
-    def keep(module: Any, args: Any, values: Tensor) -> None:
-        read.append(torch.einsum("nt,ntd->nd", weights, values))
+    def move(call: Call) -> None:
+        if call.layer == layer:
+            values = call.per_head(call.value)
+            moved = torch.einsum("nt,nhte->nhe", weights.to(values), values)
+            where = summary.to(values.device)[:, :, None, None]
+            call.output = torch.where(where, moved[:, None], call.output)
 
-    def replaced(module: Any, args: Any) -> Any:
-        context = args[0].clone()
-        context[:, 0] = read.pop()
-        return (context, *args[1:])
-
-    reading = attention.self.value.register_forward_hook(keep)
-    with reading, attention.output.dense.register_forward_pre_hook(replaced):
+    with attending(model, move):
         yield
 
 
-def _attention(model: Any, layer: int, head: int) -> Any:
-    layers = attention_layers(model)
-    if not 1 <= layer <= len(layers):
-        raise ValueError(f"layer must lie between 1 and {len(layers)}, not {layer}")
-    attention = layers[layer - 1]
-    if not 1 <= head <= attention.self.num_attention_heads:
-        raise ValueError(f"layer {layer} has heads 1 to {attention.self.num_attention_heads}")
-    return attention
+def _check_heads(model: Any, heads: list[tuple[int, int]]) -> None:
+    anatomy = anatomy_of(model)
+    for layer, head in heads:
+        if not 1 <= layer <= anatomy.n_layers:
+            raise ValueError(f"layer must lie between 1 and {anatomy.n_layers}, not {layer}")
+        if not 1 <= head <= anatomy.n_heads:
+            raise ValueError(f"layer {layer} has heads 1 to {anatomy.n_heads}, not {head}")

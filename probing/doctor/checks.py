@@ -18,14 +18,21 @@ import numpy as np
 import torch
 
 from data_gen import align_spans
-from probing.doctor.subject import Patient, alone, condition, distance
+from probing.arrays import as_array
+from probing.doctor.subject import (
+    TOLERANCE,
+    Patient,
+    alone,
+    condition,
+    distance,
+    eager_attention,
+)
 from probing.progress import Progress
 from probing.sentences import draw
-from probing.states.anatomy import ActivationError, blocks_of, final_norm
+from probing.states.parts import ActivationError, blocks_of
 from probing.states.recording import edited
 from probing.states.store import fingerprint
 
-TOLERANCE = 1e-4  # relative to the largest state; sums in another order differ by about 1e-6
 MAX_UNKNOWN = 0.01  # share of [UNK] in the training split
 MAX_IMBALANCE = 0.02  # of a label's share around equal shares
 SPANS_PER_SPLIT = 500
@@ -96,9 +103,12 @@ def left_as_found(patient: Patient) -> tuple[bool, str]:
 @check("batched = unbatched", "states that depend on which sentences share a batch")
 def batched(patient: Patient) -> tuple[bool, str]:
     together = patient.run().layers
-    each = [torch.stack([layer[0] for layer in run.states], 1) for run in alone(patient)]
-    error = distance(together, torch.cat(each))
-    return error < TOLERANCE, f"states differ by {error:.1e} of the largest"
+    each = [
+        np.stack([as_array(layer[0]) for layer in recording.states], 1)
+        for recording in alone(patient)
+    ]
+    error = distance(together, np.concatenate(each))
+    return error < patient.tolerance, f"states differ by {error:.1e} of the largest"
 
 
 @check("padding side", "positions, and so states, that shift with the side of the padding")
@@ -106,10 +116,10 @@ def padding_side(patient: Patient) -> tuple[bool, str]:
     tokenizers = [copy.deepcopy(patient.tokenizer) for _ in range(2)]
     tokenizers[0].padding_side, tokenizers[1].padding_side = "right", "left"
     error = distance(*(patient.run(tokenizer=tokenizer).layers for tokenizer in tokenizers))
-    return error < TOLERANCE, f"left and right differ by {error:.1e} of the largest state"
+    return error < patient.tolerance, f"left and right differ by {error:.1e} of the largest state"
 
 
-@check("attention", "empty attention (sdpa) and weights after dropout")
+@check("attention", "empty attention (sdpa), weights after dropout, or those of another token")
 def attention(patient: Patient) -> tuple[bool, str]:
     states = patient.run(positions=(), attention=True)
     config = patient.model.config.get_text_config()
@@ -119,32 +129,50 @@ def attention(patient: Patient) -> tuple[bool, str]:
     error = float(np.abs(sums - 1).max())
     n_layers, n_heads = states.attention.shape[1:]
     right = (n_layers, n_heads) == (config.num_hidden_layers, config.num_attention_heads)
-    measured = f"{n_layers} layers of {n_heads} heads, rows sum to 1 within {error:.1e}"
-    return right and error < TOLERANCE, measured
+    first = states.tokens.sentence(0)
+    others = distance(eager_attention(patient), states.attention[first])
+    measured = f"{n_layers} layers of {n_heads} heads, rows sum to 1 within {error:.1e}, "
+    measured += f"differ by {others:.1e} from the library's"
+    return right and max(error, others) < patient.tolerance, measured
 
 
 @check("captured layers", "hidden states that are not those of the layer they are named after")
 def captured_layers(patient: Patient) -> tuple[bool, str]:
     seen: list[torch.Tensor] = []
+    ends: list[torch.Tensor] = []
 
     def look(states: torch.Tensor) -> torch.Tensor:
         seen.append(states)
         return states
 
+    def follow(module: Any, args: Any, output: Any) -> None:
+        """Keep what becomes of the last state: most decoders normalise it."""
+        if len(seen) == n_layers and args and _is_last(args[0], seen[-1], output):
+            ends.append(output[0])
+
     n_layers = len(blocks_of(patient.model))
     with ExitStack() as stack:
         for layer in range(1, n_layers + 1):
             stack.enter_context(edited(patient.model, layer, look))
+        for module in patient.model.base_model.modules():
+            stack.enter_context(module.register_forward_hook(follow))
         recording = alone(patient, max_sentences=1)[0]
-    with torch.inference_mode():
-        seen[-1] = final_norm(patient.model)(seen[-1])
+    seen[-1:] = ends[-1:] or seen[-1:]
     states = [layer[0] for layer in recording.states]
-    pairs = zip(seen, states[1:], strict=True)
-    wrong = [i + 1 for i, pair in enumerate(pairs) if distance(*pair) > TOLERANCE]
+    pairs, tolerance = zip(seen, states[1:], strict=True), patient.tolerance
+    wrong = [i + 1 for i, pair in enumerate(pairs) if distance(*pair) > tolerance]
     distinct = all(distance(below, above) > TOLERANCE for below, above in pairwise(states))
     how = f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal"
     measured = f"{len(states)} states for {n_layers} layers and the embeddings; {how}"
     return distinct and not wrong, measured
+
+
+def _is_last(states: Any, last: torch.Tensor, output: Any) -> bool:
+    """Whether a module maps the last state, and not a part of it, to another state."""
+    tensors = isinstance(states, torch.Tensor) and isinstance(output, torch.Tensor)
+    if not tensors or states.shape != output.shape or states.shape[1:] != last.shape:
+        return False
+    return torch.equal(states[0].float(), last)
 
 
 @check("interventions show", "ablations that change nothing, reported as having no effect")
@@ -152,17 +180,21 @@ def interventions(patient: Patient) -> tuple[bool, str]:
     before = alone(patient, max_sentences=1)[0]
     missed = []
     for number in range(1, len(before.states)):
-        size = float(before.states[number].abs().max())
+        size = before.states[number].abs().max().item()
         generator = torch.Generator().manual_seed(patient.seed)
         shift = size * torch.randn(before.states[number].shape[-1], generator=generator)
-        with edited(patient.model, number, partial(torch.add, shift)):
+        with edited(patient.model, number, partial(_shifted, shift)):
             after = alone(patient, max_sentences=1)[0]
         changed = distance(after.states[number], before.states[number])
         spared = distance(after.states[number - 1], before.states[number - 1])
-        if changed < 0.1 or spared > TOLERANCE:
+        if changed < 0.1 or spared > patient.tolerance:
             missed.append(number)
     n_layers = len(before.states) - 1
     return not missed, f"seen at {n_layers - len(missed)} of {n_layers} layers, not below them"
+
+
+def _shifted(shift: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+    return states + shift.to(states.device)
 
 
 # ---- the words

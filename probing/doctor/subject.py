@@ -5,18 +5,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
+from probing.arrays import FloatArray, as_array
 from probing.models.pretrained import untrained_like
 from probing.sentences import draw
-from probing.states.anatomy import foreign_hooks
+from probing.states.anatomy import anatomy_of
 from probing.states.extraction import extract
-from probing.states.recording import Recording, recorded
+from probing.states.parts import foreign_hooks
+from probing.states.recording import Recording, evaluating, inputs_for, recorded
 from probing.states.tokens import States
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
 SENTENCES_PER_SPLIT = 4
+TOLERANCE = 1e-4  # relative to the largest state; sums in another order differ by about 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,12 @@ class Patient:
     seed: int = 0
     extract: Callable[..., States] = extract
     untrained: Callable[[Any, int], Any] = untrained_like
+
+    @property
+    def tolerance(self) -> float:
+        """The largest difference that another order of sums can make in the model's precision."""
+        eps = torch.finfo(self.model.dtype).eps
+        return TOLERANCE if eps < TOLERANCE / 8 else 8 * eps
 
     def sentences(self, per_split: int = SENTENCES_PER_SPLIT) -> list[dict[str, Any]]:
         """``per_split`` sentences of every split (so that lengths differ), as rows."""
@@ -62,9 +72,25 @@ def alone(patient: Patient, max_sentences: int | None = None) -> list[Recording]
     return recordings
 
 
+def eager_attention(patient: Patient) -> FloatArray:
+    """The summary's attention in the first sentence by the library's own eager implementation."""
+    model, implementation = patient.model, patient.model.config._attn_implementation
+    row = patient.sentences()[0]
+    inputs = patient.tokenizer([row["text"]], return_tensors="pt", padding=False)
+    summary = -1 if anatomy_of(model).causal else 0
+    model.set_attn_implementation("eager")
+    try:
+        with evaluating(model), torch.inference_mode():
+            taken = inputs_for(model.base_model, inputs)
+            layers = model.base_model(**taken, output_attentions=True).attentions
+            return np.stack([as_array(layer[0, :, summary].mT) for layer in layers], axis=1)
+    finally:
+        model.set_attn_implementation(implementation)
+
+
 def distance(a: Any, b: Any) -> float:
     """Largest |a - b|, relative to the largest |a|; infinite if the shapes differ."""
-    a, b = np.asarray(a), np.asarray(b)
+    a, b = (as_array(x) if isinstance(x, torch.Tensor) else np.asarray(x) for x in (a, b))
     if a.shape != b.shape:
         return float("inf")
     return float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
@@ -76,5 +102,5 @@ def condition(model: Any) -> dict[str, Any]:
         "hooks": len(list(foreign_hooks(model))),
         "modes": [module.training for module in model.modules()],
         "attention implementation": model.config._attn_implementation,
-        "weights": {name: float(w.double().sum()) for name, w in model.state_dict().items()},
+        "weights": {name: w.float().sum().item() for name, w in model.state_dict().items()},
     }

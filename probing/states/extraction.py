@@ -16,18 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probing.arrays import FloatArray, IntArray
+from probing.arrays import FloatArray, IntArray, as_array
 from probing.progress import Progress
 from probing.sentences import columns_of
-from probing.states.anatomy import ActivationError, Anatomy, anatomy_of
+from probing.states.anatomy import Anatomy, anatomy_of, read_by
+from probing.states.parts import ActivationError
+from probing.states.readout import Readout
 from probing.states.recording import Recording, recorded
 from probing.states.store import FolderStore, MemoryStore, key_of
 from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
-POSITIONS = ("summary", "informative", "mean", "tokens")
+SITES = {"summary": "summary", "informative": "informative", "mean": "all words"}  # pooled
+POSITIONS = (*SITES, "tokens")
 BATCH_FLOATS = 2**24  # 64 MiB: the largest states of one batch, and the largest attention
-
-Readout = Callable[[Tensor, Tensor], Tensor]  # last states, mask of words -> one logit per sentence
 
 
 def extract(
@@ -82,9 +83,9 @@ def extract(
     _check_tokens(model, tokenizer, tokens)
     # A repeated sentence may have different labels or patterns.
     columns = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
+    tokens, anatomy = read_by(model, tokens), anatomy_of(model)
     all_tokens = replace(tokens.take(which), **columns)
-    with recorded(model, attention=attention, classify=logits) as record:
-        anatomy = anatomy_of(model, record)
+    with recorded(model, classify=logits) as record:
         shapes = _shapes(all_tokens, anatomy, positions, attention, logits)
         store: MemoryStore | FolderStore = MemoryStore(shapes)
         if folder is not None:
@@ -95,7 +96,7 @@ def extract(
         unfinished = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
         for batch in _batches(unfinished, tokens, anatomy, max_tokens_per_batch, attention):
             part = tokens.take(batch)
-            results = _run_batch(record, part, anatomy, positions, logits)
+            results = _run_batch(record, part, positions, attention, logits)
             _put(store, results, part, [rows_of[i] for i in batch], all_tokens)
             del results  # before the next batch makes its own
             store.finish(store.finished + len(batch))
@@ -111,26 +112,34 @@ def extract(
     )
 
 
-def read(model: Any, tokens: Tokens, readout: Readout | None = None) -> States:
+def read(
+    model: Any, tokens: Tokens, readout: Readout | None = None, *, states: bool = True
+) -> States:
     """States, attention and logits of all sentences in one batch, under the edits in force.
 
     The logits are those of the classifier or, with a ``readout``, of the readout applied to the
-    last hidden states. The attention is that of the first token, [CLS].
+    last hidden states. Without ``states`` only attention and logits are returned.
 
     >>> tokens = tokenise(tokenizer, dataset["test"].select(range(100)))
     >>> read(model, tokens).logits > 0
     """
+    tokens = read_by(model, tokens)
     padded = tokens.padded()
-    with recorded(model, attention=True, classify=readout is None) as record:
-        recording = record(**padded.inputs)
-        if readout is None:
-            logits = _against(recording)
-        else:
-            logits = readout(recording.states[-1], tokens.site("all words"))
-        weights = [layer[:, :, 0].mT for layer in recording.attention]
-        parts = (padded.layers(recording.states), padded.layers(weights), logits)
-        layers, attention, values = (part.cpu().numpy() for part in parts)
-        return States(tokens, layers, attention=attention, logits=values)
+    with recorded(model, classify=readout is None) as record:
+        recording = record(_summaries(tokens), **padded.inputs)
+        last = recording.states[-1]
+        logits = _against(recording) if readout is None else readout(last, tokens)
+        return States(
+            tokens,
+            padded.layers(recording.states) if states else None,
+            attention=padded.layers(recording.attention),
+            logits=as_array(logits),
+        )
+
+
+def _summaries(tokens: Tokens) -> Tensor:
+    """The place of the summary token in each sentence."""
+    return torch.from_numpy(tokens.positions[tokens.mask("summary")])
 
 
 def _shapes(
@@ -139,11 +148,11 @@ def _shapes(
     """The shapes of the requested arrays, by name."""
     n_tokens, n_sentences = int(tokens.offsets[-1]), len(tokens)
     shapes: dict[str, tuple[int, ...]] = {
-        name: (n_tokens if name == "tokens" else n_sentences, anatomy.n_states, anatomy.d_model)
+        name: (n_tokens if name == "tokens" else n_sentences, anatomy.n_layers + 1, anatomy.d_model)
         for name in positions
     }
     if attention:
-        shapes["attention"] = (n_tokens, anatomy.n_states - 1, anatomy.n_heads)
+        shapes["attention"] = (n_tokens, anatomy.n_layers, anatomy.n_heads)
     if logits:
         shapes["logits"] = (n_sentences,)
     return shapes
@@ -182,8 +191,8 @@ def _batches(
     order: IntArray, tokens: Tokens, anatomy: Anatomy, max_tokens: int, attention: bool
 ) -> Iterator[IntArray]:
     """Batches of sentence numbers, longest first: one too large for the memory fails at once."""
-    states = anatomy.n_states * anatomy.d_model
-    heads = (anatomy.n_states - 1) * anatomy.n_heads if attention else 0
+    states = (anatomy.n_layers + 1) * anatomy.d_model
+    heads = anatomy.n_heads if attention else 0  # one layer at a time
     while len(order):
         length = int(tokens.lengths[order[0]])
         limit = min(max_tokens, BATCH_FLOATS // max(states, heads * length))
@@ -195,39 +204,29 @@ def _batches(
 def _run_batch(
     record: Callable[..., Recording],
     tokens: Tokens,
-    anatomy: Anatomy,
     positions: Sequence[str],
+    attention: bool,
     logits: bool,
 ) -> dict[str, FloatArray]:
-    padded, lengths = tokens.padded(), torch.from_numpy(tokens.lengths)
-    recording = record(**padded.inputs)
-    device = recording.states[0].device
-    summary = lengths - 1 if anatomy.causal else torch.zeros_like(lengths)
-    # Each pooled position is a weighted sum over tokens: one small product per layer gives all.
-    chosen = {
-        "summary": torch.arange(padded.mask.shape[1]) == summary[:, None],
-        "informative": padded.of(tokens.informative),
-        "mean": padded.of(~tokens.special),
-    }
-    pooled = [name for name in positions if name in chosen]
-    results: dict[str, Tensor] = {}
-    if pooled:
-        weights = torch.stack([chosen[name] for name in pooled], dim=1).float()
-        weights = (weights / weights.sum(-1, keepdim=True)).to(device)
-        sums = torch.stack([weights @ layer.float() for layer in recording.states], dim=2)
-        results |= {name: sums[:, i] for i, name in enumerate(pooled)}
+    padded = tokens.padded()
+    recording = record(_summaries(tokens) if attention else None, **padded.inputs)
+    results: dict[str, FloatArray] = {}
+    if pooled := [name for name in positions if name in SITES]:
+        # Each pooled position is a weighted sum over tokens: one small product per layer gives all.
+        weights = torch.stack([tokens.site(SITES[name]) for name in pooled], dim=1).float()
+        weights /= weights.sum(-1, keepdim=True)
+        sums = [as_array(weights.to(layer.device) @ layer.float()) for layer in recording.states]
+        results |= dict(zip(pooled, np.stack(sums, axis=2).swapaxes(0, 1), strict=True))
     if "tokens" in positions:
-        results["tokens"] = padded.layers(recording.states).float()
-    if recording.attention:
-        sentences, query = torch.arange(len(lengths), device=device), summary.to(device)
-        weights_by_layer = [layer[sentences, :, query].mT for layer in recording.attention]
-        results["attention"] = padded.layers(weights_by_layer).float()
+        results["tokens"] = padded.layers(recording.states)
+    if attention:
+        results["attention"] = padded.layers(recording.attention)
     if logits:
-        results["logits"] = _against(recording).float()
+        results["logits"] = as_array(_against(recording))
     for name, values in results.items():
-        if not bool(values.isfinite().all()):
+        if not np.isfinite(values).all():
             raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
-    return {name: values.cpu().numpy() for name, values in results.items()}
+    return results
 
 
 def _against(recording: Recording) -> Tensor:

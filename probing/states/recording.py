@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probing.states.anatomy import ActivationError, blocks_of
+from probing.states.attention import Call, attending
+from probing.states.parts import ActivationError, blocks_of, n_layers_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Recording:
     """
 
     states: tuple[Tensor, ...]  # n_layers + 1 of (sentences, n_tokens, d_model); 0 = embeddings
-    attention: tuple[Tensor, ...]  # n_layers of (sentences, n_heads, queries, keys), on request
+    attention: tuple[Tensor, ...]  # n_layers of (sentences, n_tokens, n_heads): by the summary
     logits: Tensor | None  # of a classifier, on request
 
 
@@ -41,14 +42,12 @@ def evaluating(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def recorded(
-    model: Any, *, attention: bool = False, classify: bool = False
-) -> Iterator[Callable[..., Recording]]:
+def recorded(model: Any, *, classify: bool = False) -> Iterator[Callable[..., Recording]]:
     """A function that runs the model on a batch (``record(**inputs)``) and returns its Recording.
 
-    ``classify`` also runs the classifier's head. In the block the model is in evaluation and
-    inference mode and, with ``attention``, eager (no other implementation returns attention).
-    Afterwards modes, implementation and hooks are as before.
+    ``record(summary, **inputs)`` also records attention: that of the token at place ``summary``
+    (sentences,) of each sentence. ``classify`` also runs the classifier's head. In the block the
+    model is in evaluation and inference mode. Afterwards modes and hooks are as before.
     """
     if getattr(model.config, "is_encoder_decoder", False):
         name = type(model).__name__
@@ -56,16 +55,29 @@ def recorded(
     # When the library first returns hidden states, it adds hooks and this mark.
     mark = "_output_capturing_hooks_installed"
     before = [(part, set(part._forward_hooks), mark in vars(part)) for part in model.modules()]
-    implementation = model.config._attn_implementation
+    runner = model if classify else model.base_model
+
+    def record(summary: Tensor | None = None, **inputs: Tensor) -> Recording:
+        if summary is None:
+            return _run(runner, inputs, ())
+        rows: list[Tensor] = []
+        sentences = torch.arange(len(summary))
+
+        def keep(call: Call) -> None:
+            if call.weights is None:  # cannot be: the tap asks for them
+                raise ActivationError("the attention has no weights")
+            device = call.weights.device
+            rows.append(call.weights[sentences.to(device), :, summary.to(device)].mT)
+
+        with attending(model, keep, weights=True):
+            recording = _run(runner, inputs, rows)
+        _check_attention(type(runner).__name__, rows)
+        return recording
+
     try:
-        if attention and implementation != "eager":
-            model.set_attn_implementation("eager")
-        runner = model if classify else model.base_model
         with evaluating(model), torch.inference_mode():
-            yield lambda **inputs: _run(runner, inputs, attention)
+            yield record
     finally:
-        if model.config._attn_implementation != implementation:
-            model.set_attn_implementation(implementation)
         for module, hooks, was_marked in before:
             for added in set(module._forward_hooks) - hooks:
                 del module._forward_hooks[added]
@@ -82,8 +94,8 @@ def edited(
     """Run the block with the states at ``layer`` edited at the tokens of ``mask`` (n, tokens).
 
     Layer 0 is the input of the first block, layer l the output of block l. ``edit`` maps states
-    (m, d) to states (m, d); without a mask every token is edited. Required: a model with a list of
-    blocks.
+    (m, d) to states (m, d), in float32; without a mask every token is edited. Required: a model
+    with a list of blocks.
 
     >>> with edited(model, 1, Erase(direction, at=0.0), tokens.site("informative")):
     ...     states = read(model, tokens)
@@ -94,12 +106,16 @@ def edited(
 
     def changed(states: Tensor) -> Tensor:
         where = torch.ones(states.shape[:2], dtype=torch.bool) if mask is None else mask
-        where, result = where.to(states.device), states.clone()
-        result[where] = edit(states[where]).to(states.dtype)
-        return result
+        # Numbers of rows instead of a mask: a mask on a GPU would have to be counted first.
+        rows = where.flatten().nonzero()[:, 0].to(states.device)
+        result = states.flatten(0, 1).clone()
+        result[rows] = edit(result[rows].float()).to(states.dtype)
+        return result.view_as(states)
 
-    def before(module: Any, args: Any) -> Any:
-        return (changed(args[0]), *args[1:])
+    def before(module: Any, args: Any, kwargs: Any) -> Any:
+        if args:
+            return (changed(args[0]), *args[1:]), kwargs
+        return args, kwargs | {"hidden_states": changed(kwargs["hidden_states"])}
 
     def after(module: Any, args: Any, output: Any) -> Any:
         if isinstance(output, Tensor):
@@ -110,49 +126,39 @@ def edited(
     if layer:
         handle = blocks[layer - 1].register_forward_hook(after, prepend=True)
     else:
-        handle = blocks[0].register_forward_pre_hook(before, prepend=True)
+        handle = blocks[0].register_forward_pre_hook(before, prepend=True, with_kwargs=True)
     with handle:  # removes the hook
         yield
 
 
-def _run(runner: Any, inputs: dict[str, Tensor], attention: bool) -> Recording:
-    name, known = type(runner).__name__, inspect.signature(runner.forward).parameters
+def inputs_for(runner: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
+    """The inputs that a model takes, on its device, without a cache of keys and values."""
+    known = inspect.signature(runner.forward).parameters
     if "attention_mask" not in known:
+        name = type(runner).__name__
         raise ActivationError(f"{name} takes no attention_mask, so padding would change its states")
     # A tokenizer may return more inputs than the model takes.
-    inputs = {key: value.to(runner.device) for key, value in inputs.items() if key in known}
-    options = {"use_cache": False} if "use_cache" in known else {}
-    output = runner(
-        **inputs,
-        **options,
-        output_hidden_states=True,
-        output_attentions=attention,
-        return_dict=True,
-    )
-    n_layers = runner.config.get_text_config().num_hidden_layers
-    states = tuple(output.hidden_states or ())
+    taken = {key: value.to(runner.device) for key, value in inputs.items() if key in known}
+    return taken | ({"use_cache": False} if "use_cache" in known else {})
+
+
+def _run(runner: Any, inputs: dict[str, Tensor], rows: Any) -> Recording:
+    output = runner(**inputs_for(runner, inputs), output_hidden_states=True, return_dict=True)
+    n_layers, states = n_layers_of(runner), tuple(output.hidden_states or ())
     if len(states) != n_layers + 1:
         raise ActivationError(
-            f"{name} of {n_layers} layers gave {len(states)} hidden states, not {n_layers + 1}"
+            f"{type(runner).__name__} of {n_layers} layers gave {len(states)} hidden states, "
+            f"not {n_layers + 1}"
         )
-    weights = tuple(output.attentions or ()) if attention else ()
-    if attention:
-        _check_attention(name, weights, n_layers, inputs["attention_mask"])
-    return Recording(states, weights, getattr(output, "logits", None))
+    return Recording(states, tuple(rows), getattr(output, "logits", None))
 
 
-def _check_attention(name: str, weights: tuple[Any, ...], n_layers: int, mask: Tensor) -> None:
-    """Refuse attention that does not sum to 1 over the tokens that are not padding."""
-    if len(weights) != n_layers or any(layer is None for layer in weights):
-        raise ActivationError(
-            f"{name} gave the attention of {len(weights)} of {n_layers} layers; "
-            "does it support the eager implementation?"
-        )
-    for number, layer in enumerate(weights):
-        tolerance = max(1e-4, 4 * torch.finfo(layer.dtype).eps)
-        sums = (layer.float() @ mask.float()[:, None, :, None]).squeeze(-1)  # sentences, heads, n
-        error = (sums - 1).abs().amax(1)[mask.bool()].max().item()
+def _check_attention(name: str, rows: list[Tensor]) -> None:
+    """Refuse attention that does not sum to 1."""
+    for layer, weights in enumerate(rows, 1):
+        tolerance = max(1e-4, 4 * torch.finfo(weights.dtype).eps)
+        error = (weights.float().sum(1) - 1).abs().max().item()
         if not error <= tolerance:
             raise ActivationError(
-                f"attention rows of {name}, layer {number}, do not sum to 1 (off by {error:.1e})"
+                f"attention of {name}, layer {layer}, does not sum to 1 (off by {error:.1e})"
             )

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 import transformers
 
-from probing.arrays import FloatArray, IntArray
-from probing.states.anatomy import ActivationError, foreign_hooks
+from probing.arrays import FloatArray, IntArray, as_bytes
+from probing.states.parts import ActivationError, foreign_hooks
 
 Shapes = Mapping[str, tuple[int, ...]]  # of the float32 arrays, by name
 PARTIAL = "manifest.json.partial"
@@ -150,6 +150,5 @@ def fingerprint(model: Any) -> str:
     digest.update(type(model).__name__.encode())
     for name, tensor in model.state_dict().items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy().data)
+        digest.update(as_bytes(tensor))
     return digest.hexdigest()

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from data_gen import align_spans
-from probing.arrays import BoolArray, FloatArray, IntArray, Known
+from probing.arrays import BoolArray, FloatArray, IntArray, Known, as_array
 from probing.sentences import columns_of, informative_words
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MASKS = ("informative", "special", "distractor")
-OF_TOKENS = (*MASKS, "ids", "types")
+OF_TOKENS = (*MASKS, "summary", "ids", "types")
 OF_SENTENCES = ("labels", "words", "patterns")
 COLUMNS_OF_TOKENIZERS = {  # field: what tokenizers call it
     "ids": "input_ids",
@@ -45,6 +45,7 @@ class Tokens:
     informative: BoolArray  # (tokens,), as those below: the tokens of the informative word
     special: Any = None  # [CLS] and [SEP], not [UNK]; no tokens by default
     distractor: Any = None  # the tokens of distractors; no tokens by default
+    summary: Known = None  # the token that summarises its sentence, once a model is known
     ids: Known = None
     types: Known = None  # token_type_ids, of tokenizers that give them
     labels: Known = None  # (sentences,), as those below
@@ -96,6 +97,13 @@ class Tokens:
         shift = self.offsets[sentences] - np.cumsum(lengths) + lengths
         return np.arange(lengths.sum()) + np.repeat(shift, lengths)
 
+    def summarised(self, place: Literal["first", "last"]) -> Self:
+        """The tokens with the first or the last of each sentence as its summary."""
+        rows = self.offsets[:-1] if place == "first" else self.offsets[1:] - 1
+        summary = np.zeros(self.offsets[-1], dtype=bool)
+        summary[rows] = True
+        return replace(self, summary=summary)
+
     def take(self, sentences: IntArray) -> Self:
         """The tokens of the given sentences, in the given order."""
         offsets = np.append(0, np.cumsum(self.lengths[sentences]))
@@ -121,11 +129,8 @@ class Tokens:
 
     def padded(self) -> Padded:
         """The inputs of a model, with short sentences padded on the right."""
-        import torch
-
-        lengths = torch.from_numpy(self.lengths)
-        mask = torch.arange(int(lengths.max())) < lengths[:, None]
-        padded = Padded({"attention_mask": mask.long()}, mask)
+        padded = Padded(self.lengths)
+        padded.inputs["attention_mask"] = padded.of(np.ones(self.offsets[-1], dtype=np.int64))
         if self.ids is not None:
             padded.inputs["input_ids"] = padded.of(self.ids, self.pad_id)
         if self.types is not None:
@@ -135,38 +140,57 @@ class Tokens:
     def site(self, name: str) -> Tensor:
         """A padded mask (sentences, tokens) for ``edited``: True at the tokens to edit.
 
-        ``name`` is "informative", "distractor", "summary" (the first token) or "all words".
+        ``name`` is "informative", "distractor", "summary" or "all words".
         """
+        return self.padded().of(self.mask(name))
+
+    def mask(self, name: str) -> BoolArray:
+        """The mask of a site with one entry per token."""
+        if name == "summary" and self.summary is None:
+            raise ValueError("the summary token depends on the model; use read_by(model, tokens)")
         masks = {"informative": self.informative, "distractor": self.distractor}
-        masks |= {"summary": self.positions == 0, "all words": ~self.special}
-        return self.padded().of(masks[name])
+        masks |= {"summary": self.summary, "all words": ~self.special}
+        return np.asarray(masks[name])
 
 
 @dataclass(frozen=True, eq=False)
 class Padded:
     """The tokens as a rectangular batch, padded on the right."""
 
-    inputs: dict[str, Tensor]  # of a model
-    mask: Tensor  # (sentences, n_tokens): False at padding
+    lengths: IntArray  # (sentences,)
+    inputs: dict[str, Tensor] = field(default_factory=dict)  # of a model
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """The places of the tokens in the flattened batch, without those of the padding."""
+        width = int(self.lengths.max())
+        return np.flatnonzero(np.arange(width) < self.lengths[:, None])
+
+    def array(self, ragged: FloatArray, fill: int = 0) -> FloatArray:
+        """A padded array (sentences, n_tokens, ...) from an array with one row per token."""
+        shape = (len(self.lengths), int(self.lengths.max()), *ragged.shape[1:])
+        full = np.full((shape[0] * shape[1], *shape[2:]), fill, dtype=ragged.dtype)
+        full[self.rows] = ragged
+        return full.reshape(shape)
 
     def of(self, ragged: FloatArray, fill: int = 0) -> Tensor:
         """A padded tensor (sentences, n_tokens, ...) from an array with one row per token."""
         import torch
 
-        rows = torch.from_numpy(np.ascontiguousarray(ragged))
-        full = torch.full((*self.mask.shape, *rows.shape[1:]), fill, dtype=rows.dtype)
-        full[self.mask] = rows
-        return full
+        return torch.from_numpy(self.array(ragged, fill))
 
     def ragged(self, padded: Tensor) -> Tensor:
         """One row per token, from a padded tensor (sentences, n_tokens, ...)."""
-        return padded[self.mask.to(padded.device)]
-
-    def layers(self, padded: Sequence[Tensor]) -> Tensor:
-        """One row per token, (tokens, layers, ...), from one padded tensor per layer."""
         import torch
 
-        return torch.stack([self.ragged(layer) for layer in padded], dim=1)
+        return padded.flatten(0, 1)[torch.from_numpy(self.rows).to(padded.device)]
+
+    def layers(self, padded: Sequence[Tensor]) -> FloatArray:
+        """One row per token, (tokens, layers, ...), from one padded tensor per layer.
+
+        Layers may lie on different devices.
+        """
+        return np.stack([as_array(self.ragged(layer)) for layer in padded], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,9 +115,10 @@ def tables_of(
     """The tables directions and causal and, for tiny models, idealised and learning."""
     from data_gen import build_dataset
     from probing.circuits.causal import Trial, causal_table
-    from probing.circuits.directions import directions_table, mean_readout
+    from probing.circuits.directions import directions_table
     from probing.circuits.idealised import idealised_table
     from probing.circuits.learning import learning_curve
+    from probing.circuits.readouts import linear_readout
     from probing.models.pretrained import untrained_like
     from probing.sentences import draw_by_word
     from probing.states.extraction import read
@@ -133,14 +134,14 @@ def tables_of(
         for name in ("train", *SPLITS)
     }
     train, untrained = batches["train"], untrained_like(model, ours.seed if ours else 0)
-    readout = mean_readout(model, train) if is_minilm else None
-    control = mean_readout(untrained, train) if is_minilm else None
+    readout = linear_readout(model, train) if is_minilm else None
+    control = linear_readout(untrained, train) if is_minilm else None
     directions = [
         directions_table(model, train, readout=readout).assign(trained=True),
         directions_table(untrained, train, readout=control).assign(trained=False),
     ]
     tables = {"directions": pd.concat(directions)}
-    reduced: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": False}
+    reduced: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": []}
     reduced |= {"n_random": 2, "doses": [1.0]}
     extent = reduced if is_minilm else {}
     tables["causal"] = pd.concat(
