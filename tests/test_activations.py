@@ -25,6 +25,7 @@ from transformers import (
 )
 
 from data_gen import AlignmentError
+from probing.states.attention import Call, attending
 from probing.states.extraction import POSITIONS, extract
 from probing.states.parts import ActivationError
 from probing.states.recording import recorded
@@ -318,16 +319,18 @@ def test_attention_of_a_model_in_train_mode_sums_to_one(rows: Any, tokenizer: An
     np.testing.assert_allclose(sums, 1, atol=TOLERANCE)
 
 
-def test_attention_that_is_dropped_out_is_refused(tokenizer: Any) -> None:
+def test_attention_that_is_dropped_out_is_refused(rows: Any, tokenizer: Any) -> None:
     model = bert(len(tokenizer))
-    inputs = {"input_ids": torch.tensor([[5, 6, 7]]), "attention_mask": torch.ones(1, 3).long()}
-    summary = torch.tensor([0])
-    with recorded(model) as record:
-        assert len(record(summary, **inputs).attention) == N_LAYERS
-        model.train()
-        with pytest.raises(ActivationError, match="does not sum to 1"):
-            for _ in range(20):
-                record(summary, **inputs)
+
+    def drop(call: Call) -> None:
+        if call.layer == 2 and call.weights is not None:
+            call.weights = torch.dropout(call.weights, 0.5, True)
+
+    with (
+        attending(model, drop, weights=True),
+        pytest.raises(ActivationError, match="attention of layer 2 does not sum to 1"),
+    ):
+        extract(model, tokenizer, rows, attention=True)
 
 
 def test_a_classifier_without_padding_token_runs_too(rows: Any, sentiment: Any) -> None:

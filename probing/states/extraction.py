@@ -132,7 +132,7 @@ def read(
         return States(
             tokens,
             padded.layers(recording.states) if states else None,
-            attention=padded.layers(recording.attention),
+            attention=_attention(recording, tokens),
             logits=as_array(logits),
         )
 
@@ -220,13 +220,26 @@ def _run_batch(
     if "tokens" in positions:
         results["tokens"] = padded.layers(recording.states)
     if attention:
-        results["attention"] = padded.layers(recording.attention)
+        results["attention"] = _attention(recording, tokens)
     if logits:
         results["logits"] = as_array(_against(recording))
     for name, values in results.items():
         if not np.isfinite(values).all():
             raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
     return results
+
+
+def _attention(recording: Recording, tokens: Tokens) -> FloatArray:
+    """The summary's attention, one row per token; refused if it does not sum to 1."""
+    weights = tokens.padded().layers(recording.attention)
+    tolerance = max(1e-4, 4 * torch.finfo(recording.attention[0].dtype).eps)
+    errors = np.abs(np.add.reduceat(weights, tokens.offsets[:-1]) - 1).max(axis=(0, 2))
+    if not (errors <= tolerance).all():
+        layer = int(np.argmax(~(errors <= tolerance)))
+        raise ActivationError(
+            f"attention of layer {layer + 1} does not sum to 1 (off by {errors[layer]:.1e})"
+        )
+    return weights
 
 
 def _against(recording: Recording) -> Tensor:
