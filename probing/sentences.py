@@ -37,6 +37,21 @@ def at_most(dataset: "DatasetDict", max_sentences: int) -> "DatasetDict":
     return type(dataset)(parts)
 
 
+def with_suffix(rows: Any, suffix: str) -> dict[str, Any]:
+    """The columns of a split, with the same neutral words behind every sentence.
+
+    They prompt a language model to speak about what it has read.
+
+    >>> with_suffix(dataset["test"], "In short, the animal is")["text"][0]
+    """
+    columns, added = dict(columns_of(rows)), suffix.split()
+    columns["text"] = [" ".join([text, *added]) for text in columns["text"]]
+    for name, more in (("words", added), ("roles", ["neutral"] * len(added))):
+        if name in columns:
+            columns[name] = [[*each, *more] for each in columns[name]]
+    return columns
+
+
 def columns_of(rows: Any) -> Mapping[str, Any]:
     """The columns of a split, decoded once; a mapping of columns is returned as it is."""
     return rows if isinstance(rows, Mapping) else rows[:]

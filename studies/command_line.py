@@ -26,6 +26,7 @@ COMMANDS = {  # name: its module and its script
     "probe": ("studies.practice.probes", "probe.py"),
     "sparsity": ("studies.practice.sparsity", "sparsity.py"),
     "controls": ("studies.practice.controls", "controls.py"),
+    "causal": ("studies.practice.causal", "causal.py"),
     "doctor": ("studies.practice.doctor", "doctor.py"),
     "figure1": ("studies.practice.figure1", "figure1.py"),
     "bridge": ("studies.practice.bridge", "bridge.py"),

@@ -32,9 +32,9 @@ from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
 from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
-from studies.practice.bridge_figures import EDITS, plot_causal, plot_learning
-from studies.practice.figure1_figure import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
-from studies.practice.probes_figure import plot_probes
+from studies.practice.figures.bridge import EDITS, plot_causal, plot_learning
+from studies.practice.figures.figure1 import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
+from studies.practice.figures.probes import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
 from studies.theory.figures.layer import FLOOR, plot_layer

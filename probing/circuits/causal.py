@@ -78,11 +78,18 @@ class CausalTest:
 
 
 def effects(trial: Trial, before: States, after: States, layer: int) -> dict[str, float]:
-    """Accuracy with its interval, share of changed predictions, and attention mass at ``layer``."""
-    predicted = after.logits > 0
-    correct = predicted == (trial.test.labels == 1)
+    """Accuracy with its interval, changed predictions, shift, and attention mass at ``layer``.
+
+    The shift is the mean move of the logit towards the other label, in distances between the mean
+    logits of the two labels before the edit: 1 if sentences of one label look like the other's.
+    """
+    predicted, positive = after.logits > 0, trial.test.labels == 1
+    correct = predicted == positive
+    distance = before.logits[positive].mean() - before.logits[~positive].mean()
+    away = np.where(positive, -1.0, 1.0) * (after.logits - before.logits)
     return accuracy_columns(correct, trial.test.clusters, n_resamples=500) | {
         "flips": float(np.mean(predicted != (before.logits > 0))),
+        "shift": float(away.mean() / distance) if distance else float("nan"),
         "attention_mass": float(attention_mass(after)[:, layer - 1].mean()),
     }
 
@@ -207,6 +214,9 @@ def _turns(
     # For each informative token, the distance to the other label.
     labels = np.repeat(trial.test.labels, trial.test.lengths)[trial.test.informative]
     away = np.where(labels == 1, -1.0, 1.0) * directions.v_distance
+    if trial.test.distractor.any():  # the control: another word, edited in the same way
+        edit = Reflect(directions.v_hat, directions.v_middle)
+        yield CausalTest("reflect", "v_hat", "distractor", edit)
     controls = [(name, axis) for name, axes in random.items() for axis in axes]
     for name, axis in (("v_hat", directions.v_hat), *controls):
         middle = directions.v_middle if name == "v_hat" else _along(axis, mean)

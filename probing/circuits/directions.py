@@ -5,7 +5,7 @@ and value direction of a head (probing/circuits/heads.py) stand for k, v. All ha
   kappa = k . k*, nu = v . v*, theta = v . k*, eta = k . v*, rho = k . v
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -95,6 +95,7 @@ def directions_table(
     tokens: Tokens,
     *,
     readout: Readout | None = None,
+    layers: Collection[int] | None = None,
     n_null: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -108,6 +109,8 @@ def directions_table(
         Tokens of labelled training sentences.
     readout
         Replaces the classifier's head, as in ``read``.
+    layers
+        Layers of states (0 is the embeddings) that the heads read; by default all.
     n_null
         Number of random directions, isotropic (null) and with the covariance of the states
         (covariance_null), of whose |cosine| the 95% quantile is reported.
@@ -123,6 +126,8 @@ def directions_table(
     nulls = cache(partial(_nulls, states, below, n_null, seed))
     rows = []
     for head in head_directions(model, tokens, readout):
+        if layers is not None and head.layer - 1 not in layers:
+            continue
         directions = below(head.layer - 1)  # a head reads the states of the layer below
         measures = {
             "cosine_of_probes": cosine(directions.k_hat, directions.v_hat),

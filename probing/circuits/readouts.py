@@ -1,12 +1,14 @@
 """Readouts for a model without a classifier: fitted to labels, or two words of a language model."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from probing.arrays import as_array
 from probing.probes.linear import LinearProbe
-from probing.states.anatomy import read_by
+from probing.states.anatomy import anatomy_of, read_by
+from probing.states.extraction import read
 from probing.states.readout import Readout
 from probing.states.recording import recorded
 from probing.states.tokens import Tokens
@@ -39,18 +41,22 @@ def word_readout(model: Any, tokenizer: Any, positive: str, negative: str) -> Re
     """What a language model says next: the logit of one word minus that of another.
 
     The logits are those at the summary token, before a cap that some models put on them (which
-    leaves their order as it is). Required: a model with a language head, and words of one token,
-    with the space in front that they have within a text.
+    leaves their order as it is). Required: a decoder with its language head, and words that are one
+    token each within a text.
 
     >>> model, tokenizer = load_model("smollm2", head="language")
-    >>> word_readout(model, tokenizer, " good", " bad")
+    >>> word_readout(model, tokenizer, "good", "bad")
     """
+    if not anatomy_of(model).causal:
+        raise ValueError(
+            f"{type(model).__name__} is not a decoder; it does not say what comes next"
+        )
     head = model.get_output_embeddings()
     if head is None:
         raise ValueError(f"{type(model).__name__} has no language head; load it with one")
     ids = []
     for word in (positive, negative):
-        tokens = tokenizer(word, add_special_tokens=False)["input_ids"]
+        tokens = tokenizer(f" {word}", add_special_tokens=False)["input_ids"]
         if len(tokens) != 1 or tokens[0] == tokenizer.unk_token_id:
             raise ValueError(f"{word!r} is not one token of the model; choose another word")
         ids += tokens
@@ -59,3 +65,13 @@ def word_readout(model: Any, tokenizer: Any, positive: str, negative: str) -> Re
     weight, bias = head.weight, getattr(head, "bias", None)
     coef = as_array(weight[ids[0]]) - as_array(weight[ids[1]])
     return Readout("summary", coef, 0.0 if bias is None else float(bias[ids[0]] - bias[ids[1]]))
+
+
+def centred(readout: Readout, model: Any, tokens: Tokens) -> Readout:
+    """The readout with an intercept that makes half of these sentences positive.
+
+    A language model prefers one of two words whatever it has read; this takes the preference away
+    without a look at the labels. Required: as many sentences of each label.
+    """
+    middle = float(np.median(read(model, tokens, readout, states=False).logits))
+    return replace(readout, intercept=readout.intercept - middle)

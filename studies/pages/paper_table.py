@@ -82,7 +82,7 @@ def _here(results: Path, study: Study, read: Callable[[Tables], str]) -> str:
 
 
 def _practice(results: Path) -> Iterator[Row]:
-    from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
+    from studies.practice.figures.figure1 import PUBLISHED, SPLIT_NAMES
 
     yield Row(
         "Figure 1a",
@@ -210,7 +210,7 @@ def _sparsity(tables: Tables) -> str:
 
 
 def _bars(tables: Tables) -> str:
-    from studies.practice.figure1_figure import PUBLISHED, SPLIT_NAMES
+    from studies.practice.figures.figure1 import PUBLISHED, SPLIT_NAMES
 
     found = tables["bars"].query("series == 'minilm-summary'").set_index("split")["accuracy"]
     texts = [

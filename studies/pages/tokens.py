@@ -20,7 +20,7 @@ from probing.sentences import draw_by_word
 from probing.states.extraction import read
 from probing.states.tokens import States, tokenise
 from probing.states.views import sentence_views
-from studies.practice.figure1_figure import SPLIT_NAMES
+from studies.practice.figures.figure1 import SPLIT_NAMES
 
 N_TRAIN = 480  # sentences that the directions come from, as in studies/practice/bridge.py
 SHOWN = {"train": 5, "test": 5, "ood_tokens": 5, "ood_structure": 5, "ood_structure_tokens": 4}

@@ -65,7 +65,7 @@ def needs(options: Options) -> list[Need]:
 
 
 def run(options: Options) -> Result:
-    from studies.practice.bridge_figures import plot_causal, plot_learning
+    from studies.practice.figures.bridge import plot_causal, plot_learning
 
     tables = practice(options)
     tables["theory"] = theory_curves()

@@ -58,7 +58,7 @@ def needs(options: Options) -> list[Need]:
 
 
 def run(options: Options) -> Result:
-    from studies.practice.figure1_figure import plot_figure1
+    from studies.practice.figures.figure1 import plot_figure1
 
     models, probed = model_metrics(options), Tables(probes_of(options).output)
     bars = pd.concat([transformer_bars(models), minilm_bars(probed["probes"])], ignore_index=True)
@@ -85,7 +85,7 @@ def model_metrics(options: Options) -> pd.DataFrame:
 
 def transformer_bars(models: pd.DataFrame) -> pd.DataFrame:
     """Published bars, and ours: means over training seeds of accuracies and interval ends."""
-    from studies.practice.figure1_figure import PUBLISHED
+    from studies.practice.figures.figure1 import PUBLISHED
 
     published = [
         {"series": "bert-published", "split": split, "accuracy": value}
@@ -178,7 +178,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-    from studies.practice.figure1_figure import PUBLISHED, SERIES, SPLIT_NAMES
+    from studies.practice.figures.figure1 import PUBLISHED, SERIES, SPLIT_NAMES
 
     bars = tables["bars"]
     gaps = bars["accuracy"] - bars["split"].map(PUBLISHED)

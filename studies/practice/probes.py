@@ -65,7 +65,7 @@ class Options(Subject, StudyOptions):
 def run(options: Options) -> Result:
     from probing.models.pretrained import load_model, untrained_like
     from probing.sentences import at_most
-    from studies.practice.probes_figure import plot_probes
+    from studies.practice.figures.probes import plot_probes
 
     dataset = options.read_data()
     check_training_words(options.data, dataset)

@@ -1,0 +1,186 @@
+"""Test what the states of any model do: which word's state, along which direction, decides?
+
+The study compares directions in the weights of attention heads with those of linear probes, beside
+random directions; erases, reflects and steers states at the informative word, with a distractor,
+random directions and other layers as controls; ablates heads; and moves the attention of the
+summary token. A prediction is that of the model's classifier, of a linear readout, or of a language
+model itself: the logit of one word minus that of another, behind a prompt.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from studies.practice.subject import Subject, model_name
+from studies.rendering import number
+from studies.study import Options as StudyOptions
+from studies.study import Result, Said, Tables, counter, study
+
+N_LAYERS = 7  # edited by default, from the embeddings to the last
+N_HEADS = 5  # heads that the summary shows
+EFFECTS = {  # column: its name in the summary
+    "accuracy": "accuracy",
+    "flips": "changed predictions",
+    "shift": "shift",
+    "attention_mass": "attention on the word",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Subject, StudyOptions):
+    readout: Literal["auto", "classifier", "mean", "summary", "words"] = "auto"
+    """The model's classifier; a linear readout of the mean or summary token; two words' logits."""
+    words: tuple[str, str] = ("good", "bad")
+    """For --readout words: the word that stands for label 1, and that for label 0."""
+    suffix: str = ""
+    """Words behind every sentence, such as a prompt: "Overall, the animal is"."""
+    split: str = "test"
+    """The split on which effects are measured; directions come from the training split."""
+    sentences: int = 240
+    """Largest number of sentences per split, equally many per informative word."""
+    layers: tuple[int, ...] = ()
+    """Layers whose states are edited (0: embeddings); by default seven, evenly spaced."""
+    heads: tuple[int, ...] = ()
+    """Layers (from 1) whose heads are ablated; by default that with most attention on the word."""
+    random: int = 5
+    """Number of random directions of each kind."""
+    output: Path = Path("results/causal")
+    """Folder for the tables and the figure."""
+
+    def __post_init__(self) -> None:
+        if self.sentences < 24 or self.random < 1 or self.seed < 0:
+            raise ValueError("--sentences must be at least 24, --random at least 1, --seed not < 0")
+        if self.readout == "words" and not self.suffix:
+            raise ValueError(
+                '--readout words needs a prompt that the word follows: --suffix "Overall, it is"'
+            )
+
+
+def run(options: Options) -> Result:
+    from probing.circuits.causal import Trial, causal_table
+    from probing.circuits.directions import directions_table
+    from probing.circuits.learning import reading_head
+    from probing.states.anatomy import anatomy_of
+    from probing.states.extraction import read
+    from studies.practice.figures.causal import plot_causal_tests
+
+    dataset = options.read_data()
+    if options.split not in dataset:
+        raise ValueError(f"no split {options.split!r}; there are {', '.join(dataset)}")
+    kind, model, tokenizer = loaded(options)
+    options.check_known_words(tokenizer, dataset)
+    names = ("train", options.split)
+    train, test = (sentences(options, tokenizer, dataset[name]) for name in names)
+    readout = readout_of(options, kind, model, tokenizer, train)
+    n_layers = anatomy_of(model).n_layers
+    layers = options.layers or evenly_spaced(n_layers)
+    options.check_layers(layers, model)
+    layer, _ = reading_head(read(model, train, readout, states=False))
+    heads = options.heads or (layer,)
+    if any(not 1 <= each <= n_layers for each in heads):
+        raise ValueError(f"--heads must lie between 1 and {n_layers} for {options.model}")
+    directions = directions_table(model, train, readout=readout, layers=layers, seed=options.seed)
+    with counter("causal tests", "run") as progress:
+        causal = causal_table(
+            Trial(model, train, test, readout),
+            layers=layers,
+            heads=heads,
+            n_random=options.random,
+            seed=options.seed,
+            progress=progress,
+        )
+    tables = {"causal": causal, "directions": directions}
+    tables["subject"] = pd.DataFrame(
+        [{"readout": kind, "sentences": len(test), "words": len(set(test.words))}]
+    )
+    return Result(tables, {"causal": plot_causal_tests(causal, directions)})
+
+
+def loaded(options: Options) -> tuple[str, Any, Any]:
+    """The kind of readout, the model with the head that it needs, and the tokenizer."""
+    from probing.states.anatomy import anatomy_of
+
+    kind: str = options.readout
+    if kind == "words":
+        return kind, *options.load(head="language")
+    if kind == "classifier":
+        return kind, *options.load(head="classifier")
+    model, tokenizer = options.load()
+    if kind == "auto":
+        if any("Classification" in name for name in model.config.architectures or []):
+            return "classifier", *options.load(head="classifier")
+        kind = "summary" if anatomy_of(model).causal else "mean"
+    return kind, model, tokenizer
+
+
+def sentences(options: Options, tokenizer: Any, split: Any) -> Any:
+    """The tokens of as many sentences per informative word, with the suffix."""
+    from probing.sentences import draw_by_word, with_suffix
+    from probing.states.tokens import tokenise
+
+    drawn = split.select(draw_by_word(split, options.sentences))
+    return tokenise(tokenizer, with_suffix(drawn, options.suffix))
+
+
+def readout_of(options: Options, kind: str, model: Any, tokenizer: Any, train: Any) -> Any:
+    """The readout of the given kind; None for the model's own classifier."""
+    from probing.circuits.readouts import centred, linear_readout, word_readout
+
+    if kind == "classifier":
+        return None
+    if kind == "words":
+        return centred(word_readout(model, tokenizer, *options.words), model, train)
+    return linear_readout(model, train, "all words" if kind == "mean" else "summary")
+
+
+def evenly_spaced(n_layers: int) -> tuple[int, ...]:
+    n = min(N_LAYERS, n_layers + 1)
+    return tuple(round(i * n_layers / (n - 1)) for i in range(n))
+
+
+def says(tables: Tables) -> Said:
+    causal, subject = tables["causal"], tables["subject"].iloc[0]
+    readouts = {
+        "classifier": "its own classifier",
+        "mean": "a linear readout of the mean of its last states",
+        "summary": "a linear readout of the last state of its summary token",
+        "words": "the logits of two words that may come next, less their median in training",
+    }
+    rows = causal[causal["dose"].isna() | (causal["dose"] == 1.0)].copy()
+    rows["layer"] = rows["layer"].map(lambda layer: "" if pd.isna(layer) else f"{layer:.0f}")
+    shown = rows.set_index(["test", "edit", "site", "layer"])[list(EFFECTS)].rename(columns=EFFECTS)
+    strongest = tables["directions"].sort_values("attention_mass", ascending=False).head(N_HEADS)
+    keys = ["layer", "head", "attention_mass"]
+    cosines = ["kappa", "kappa_null_95", "kappa_covariance_null_95"]
+    cosines += [name.replace("kappa", "nu") for name in cosines]
+    heads = strongest[keys + cosines].set_index(keys[:2]).abs().map(number)
+    heads.columns = ["attention on the word"] + [
+        f"{name}{kind}"
+        for name in ("cos(key, k_hat)", "cos(value, v_hat)")
+        for kind in ("", ", random 95%", ", random as states 95%")
+    ]
+    return [
+        f"Causal tests of {model_name(tables)}, read by {readouts[subject['readout']]}: "
+        f"{subject['sentences']} sentences with {subject['words']} informative words. `shift` is "
+        "the mean move of the logit towards the other label, in distances between the labels. "
+        "`random` directions are isotropic, `random (states)` have the covariance of the states.",
+        shown.map(number),
+        "The heads with most attention on the informative word, among those that read the edited "
+        "layers: absolute cosines of their directions with those of probes, beside the 95% "
+        "quantile of random directions.",
+        heads,
+    ]
+
+
+STUDY = study(
+    __name__,
+    "Causal tests of any model",
+    "python scripts/causal.py",
+    causal="Causal tests by layer. (a) The direction that tells the labels apart is erased at the "
+    "informative word, at a distractor or at the summary token; (b) the informative word is "
+    "reflected along v_hat, beside the distractor and random directions; (c) how far the logit "
+    "moves towards the other label; (d) cosines of the directions in the weights of each layer's "
+    "closest head with those of probes, beside random directions.",
+)
