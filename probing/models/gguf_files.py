@@ -88,7 +88,9 @@ def _convert(path: Path, folder: Path) -> None:
             )
     except Exception as error:  # of any kind: a parser without checks reads a file of any content
         why = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise ModelError(f"{path} holds no GGUF model that can be loaded: {why}") from error
+        raise ModelError(
+            f"{path} is truncated, damaged or not a GGUF model that the library knows ({why})"
+        ) from error
     if missing := sorted(report["missing_keys"]):
         raise ModelError(f"{path} is not complete: it lacks {', '.join(missing[:3])}")
     settings = model.config.to_dict()

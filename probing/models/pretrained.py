@@ -179,7 +179,7 @@ def _latest_commit(name: str) -> str | None:
             offline = os.environ.get("HF_HUB_OFFLINE") == "1"
             why = "HF_HUB_OFFLINE is set" if offline else "it does not answer"
             raise ModelError(
-                f"{name} is neither a folder, nor a .gguf file, nor one of {', '.join(PACKAGED)}, and "
-                f"could not be downloaded from the hub ({why}); download it where there is a network"
+                f"{name} is not {', '.join(PACKAGED)}, a folder or a .gguf file, and could not be "
+                f"downloaded from the hub ({why}); download it where there is a network"
             ) from None
         return None

@@ -28,7 +28,7 @@ class Subject:
     device: str = AUTO
     """Where the model runs: cpu, cuda, cuda:1 or mps; auto: the first of cuda, mps, cpu."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Precision of the model; auto: as its files have it. Results are computed in float32."""
+    """Precision of the model; auto: as its files have it. States are kept in float32."""
     device_map: str | None = None
     """auto: share a model that does not fit one device among all devices (by accelerate)."""
 
