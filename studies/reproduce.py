@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from probing.models.packaged import PACKAGED
 from studies.catalogue import PAPER, STUDIES, THEORY
 from studies.making import check_settings, ensure, is_made, with_needs
 from studies.pages import report
@@ -164,5 +165,6 @@ def time_left(names: list[str], options: Options) -> str:
 def check_all(needs: Iterable[Need]) -> None:
     """Refuse before anything is made, not after an hour, where a result of others would be lost."""
     for study, options in needs:
-        if getattr(options, "model", "minilm") == "minilm" or Path(options.model).is_dir():
+        model = getattr(options, "model", None)  # of no model, or of one that is here already
+        if model is None or model in PACKAGED or Path(model).exists():
             check_settings(study, options)

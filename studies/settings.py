@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from probing.models.packaged import PACKAGED
 from studies.study import Options, Study
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +29,11 @@ FRAME = {  # modules of studies/ that handle results without changing them
     f"studies.{name}"
     for name in "study making rendering results settings workers command_line catalogue".split()
 }
-PLACES = {"output", "overwrite", "jobs", "cluster", "results"}  # where and how, not what
+PLACES = {  # where and how, not what
+    *("output", "overwrite", "jobs", "cluster", "results"),
+    *("device", "device_map"),
+}
+ADDED = {"dtype": "float32"}  # options younger than some results, with the value of these results
 
 
 def settings_of(study: Study, options: Options) -> dict[str, Any]:
@@ -50,6 +55,7 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
 
     Code and inputs do not count: a result of older code answers the same question.
     """
+    earlier = ADDED | earlier
     asked = [name for name in settings if name not in ("code_sha256", "inputs")]
     return [
         f"{name} {_short(earlier.get(name))} instead of {_short(settings[name])}"
@@ -82,12 +88,14 @@ def data_key(data: str | Path | None) -> str | None:
 
 
 def model_key(model: str) -> str:
-    """Key of a model: a folder by name and content, a name on the hub with its revision."""
+    """Key of a model: a folder or GGUF file by name and content, a hub name with its revision."""
     path = Path(model)
     if path.is_dir():
         kinds = ("config.json", "tokenizer*.json", "*.safetensors")
         return f"{path.name}, sha256 {_content(file for kind in kinds for file in path.glob(kind))}"
-    if model == "minilm":  # comes with a package, and is verified when it is loaded
+    if path.suffix == ".gguf" and path.is_file():
+        return f"{path.name}, sha256 {_content([path])}"
+    if model in PACKAGED:  # verified when it is loaded
         return model
     from probing.models.pretrained import revision_of
 
@@ -97,7 +105,9 @@ def model_key(model: str) -> str:
 def _content(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for file in sorted(files):
-        digest.update(file.name.encode() + file.read_bytes())
+        digest.update(file.name.encode())
+        with file.open("rb") as content:  # in parts: a model may be larger than the memory
+            hashlib.file_digest(content, lambda: digest)
     return digest.hexdigest()
 
 

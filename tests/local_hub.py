@@ -53,7 +53,8 @@ def handler(folder: Path) -> type[BaseHTTPRequestHandler]:
 
 
 def outcome(name: str) -> dict[str, object]:
-    from probing.models.pretrained import ModelError, load_model, revision_of
+    from probing.models.errors import ModelError
+    from probing.models.pretrained import load_model, revision_of
 
     start = time.perf_counter()
     try:

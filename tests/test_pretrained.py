@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,26 @@ import pytest
 import torch
 from local_hub import COMMIT
 from safetensors.numpy import load_file
+from safetensors.torch import load_file as load_torch_file
+from safetensors.torch import save_file as save_torch_file
 from sklearn.linear_model import LogisticRegression
-from transformers import GPT2Config, GPT2Model
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    DistilBertConfig,
+    DistilBertModel,
+    GPT2Config,
+    GPT2Model,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaModel,
+)
 
 from data_gen import build_dataset, build_tokenizer
-from probing.models import pretrained
+from probing.models import packaged
+from probing.models.errors import ModelError
 from probing.models.presets import build_model
-from probing.models.pretrained import ModelError, load_model, revision_of, untrained_like
+from probing.models.pretrained import Head, load_model, revision_of, untrained_like
 from probing.probes.by_layer import chosen_layers, layer_means, probe_states
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.splits import read_splits
@@ -59,7 +74,8 @@ def test_minilm_is_there_and_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.config.num_hidden_layers == 6
     assert tokenizer.is_fast
     assert not model.training
-    monkeypatch.setattr(pretrained, "MINILM_SHA256", "0" * 64)
+    other = replace(packaged.PACKAGED["minilm"], sha256="0" * 64)
+    monkeypatch.setitem(packaged.PACKAGED, "minilm", other)
     with pytest.raises(ModelError, match="sha256"):
         load_model("minilm")
 
@@ -102,12 +118,57 @@ def test_a_folder_without_a_model_and_a_corrupt_one_are_refused(
 ) -> None:
     with pytest.raises(ModelError, match="holds no model"):
         load_model(str(tmp_path))
-    for file in folder.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     assert load_model(str(tmp_path))[0] is not None, "the control: a good copy loads"
     (tmp_path / "model.safetensors").write_bytes(b"garbage")
     with pytest.raises(ModelError, match="holds no model"):
         load_model(str(tmp_path))
+
+
+def test_a_folder_that_lacks_weights_is_refused_and_not_completed_at_random(
+    folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    weights = load_torch_file(tmp_path / "model.safetensors")
+    missing = "bert.encoder.layer.0.output.dense.weight"
+    del weights[missing]
+    save_torch_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"is not complete: its weights lack encoder.layer.0"):
+        load_model(str(tmp_path))
+    del weights["bert.pooler.dense.weight"], weights["classifier.weight"]
+    weights[missing] = load_torch_file(folder / "model.safetensors")[missing]
+    save_torch_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert load_model(str(tmp_path))[0] is not None, "states do not depend on the pooler"
+    with pytest.raises(ModelError, match=r"has no classifier head: .* bert.pooler"):
+        load_model(str(tmp_path), head="classifier")
+
+
+def test_a_head_is_that_of_the_checkpoint_or_an_error(folder: Path, tmp_path: Path) -> None:
+    classifier, tokenizer = load_model(str(folder), head="classifier")
+    assert classifier.config.id2label == {0: "negative", 1: "positive"}
+    config = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config |= {"intermediate_size": 8, "vocab_size": len(tokenizer)}
+    models = {
+        "masked": BertForMaskedLM(BertConfig(**config)),
+        "distil": DistilBertModel(DistilBertConfig(dim=8, n_heads=2, n_layers=1, hidden_dim=8)),
+        "headless": LlamaModel(LlamaConfig(**config, tie_word_embeddings=False)),
+        "language": LlamaForCausalLM(LlamaConfig(**config)),
+    }
+    for name, model in models.items():
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    language, _ = load_model(str(tmp_path / "language"), head="language")
+    assert language.lm_head.out_features == len(tokenizer), "the control"
+    wrongs: list[tuple[str, Head, str]] = [
+        ("masked", "language", "it is an encoder"),
+        ("distil", "language", "its architecture has none"),
+        ("headless", "language", "its weights lack lm_head.weight"),
+        ("language", "classifier", "its weights lack score.weight"),
+    ]
+    for name, head, why in wrongs:
+        with pytest.raises(ModelError, match=f"{name} has no {head} head: {why}") as error:
+            load_model(str(tmp_path / name), head=head)
+        assert "\n" not in str(error.value)
 
 
 def test_the_untrained_control_has_the_architecture_but_not_the_weights(folder: Path) -> None:

@@ -301,7 +301,7 @@ def test_attention_is_a_distribution_over_the_tokens(views: Any) -> None:
 
 def test_projections_have_the_units_that_the_page_says(results: Path, sentiment: Any) -> None:
     """On the sentences of the fit: 0 and 1 along k_hat, -1 and 1 along v_hat."""
-    model, tokenizer = load_model(str(results / "models/tiny-0"), classifier=True)
+    model, tokenizer = load_model(str(results / "models/tiny-0"), head="classifier")
     split = sentiment["train"].select(draw_by_word(sentiment["train"], token_view.N_TRAIN))
     tokens = tokenise(tokenizer, split)
     states = read(model, tokens)
@@ -322,7 +322,7 @@ def test_projections_have_the_units_that_the_page_says(results: Path, sentiment:
 def test_masking_is_the_change_of_the_logit_difference(views: Any, results: Path) -> None:
     import torch
 
-    model, tokenizer = load_model(str(results / "models/tiny-0"), classifier=True)
+    model, tokenizer = load_model(str(results / "models/tiny-0"), head="classifier")
     one = views[0]["sentences"][0]
     words = one["text"].split()
     for hidden in (0, len(words) - 1):

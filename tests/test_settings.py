@@ -79,7 +79,7 @@ def test_a_model_is_known_by_its_content_and_not_by_its_place(tmp_path: Path) ->
         model(*one) for one in (("a", "weights"), ("b", "weights"), ("c", "others"))
     )
     assert first == moved != other
-    assert model_key("minilm") == "minilm"
+    assert [model_key(name) for name in ("minilm", "smollm2")] == ["minilm", "smollm2"]
 
 
 def test_a_model_of_the_hub_is_known_by_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:

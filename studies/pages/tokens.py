@@ -30,7 +30,7 @@ def token_view(folder: Path, name: str, *, spec: str = "sentiment") -> dict[str,
     """The view of a trained classifier: its name, layers and heads, and 24 sentences."""
     dataset = build_dataset(spec)
     with one_torch_thread():
-        model, tokenizer = load_model(str(folder), classifier=True)
+        model, tokenizer = load_model(str(folder), head="classifier")
         drawn = dataset["train"].select(draw_by_word(dataset["train"], N_TRAIN))
         axes = reading_axes(read(model, tokenise(tokenizer, drawn)))
         sentences: list[dict[str, Any]] = []

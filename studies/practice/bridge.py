@@ -104,7 +104,7 @@ def look_into(sentences: int, ours: transformer.Options | None) -> dict[str, pd.
     columns = {"model": ours.preset if ours else "minilm", "seed": ours.seed if ours else 0}
     with one_torch_thread() if ours else nullcontext():
         name = str(ours.output) if ours else "minilm"
-        model, tokenizer = load_model(name, classifier=ours is not None)
+        model, tokenizer = load_model(name, head="classifier" if ours else None)
         tables = tables_of(model, tokenizer, sentences, ours)
     return {key: table.assign(**columns) for key, table in tables.items()}
 

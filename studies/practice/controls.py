@@ -51,11 +51,11 @@ def run(options: Options) -> Result:
         raise ValueError("--max-rows must be at least 100, --jobs and --draws at least 1")
     options.check_seed()
 
-    from probing.models.pretrained import load_model, untrained_like
+    from probing.models.pretrained import untrained_like
     from probing.probes.controls import control_splits
 
     start = time.perf_counter()
-    model, tokenizer = load_model(options.model)
+    model, tokenizer = options.load()
     options.check_layers(options.layers, model)
     dataset = control_splits(options.read_data(), max_sentences=options.max_rows)
     options.check_known_words(tokenizer, dataset)

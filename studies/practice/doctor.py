@@ -27,9 +27,8 @@ def main(options: Options) -> None:
 
     from probing.doctor.checks import examine
     from probing.doctor.subject import Patient
-    from probing.models.pretrained import load_model
 
-    model, tokenizer = load_model(options.model)
+    model, tokenizer = options.load()
     patient = Patient(model, tokenizer, options.read_data(), seed=options.seed)
     with counter("examining", "check") as progress:
         findings = examine(patient, progress=progress)

@@ -124,7 +124,7 @@ def sparsity_part(options: Options) -> tuple[pd.DataFrame, list[Any]]:
     from probing.states.views import sentence_views
 
     folder = transformers(options)["tiny-0"].output
-    model, tokenizer = load_model(str(folder), classifier=True)
+    model, tokenizer = load_model(str(folder), head="classifier")
     dataset = build_dataset()
     models = {"trained": model, "untrained": untrained_like(model)}
     sentences = []

@@ -63,7 +63,7 @@ class Options(Subject, StudyOptions):
 
 
 def run(options: Options) -> Result:
-    from probing.models.pretrained import load_model, untrained_like
+    from probing.models.pretrained import untrained_like
     from probing.sentences import at_most
     from studies.practice.figures.probes import plot_probes
 
@@ -71,7 +71,7 @@ def run(options: Options) -> Result:
     check_training_words(options.data, dataset)
     if options.max_rows:
         dataset = at_most(dataset, options.max_rows)
-    model, tokenizer = load_model(options.model)
+    model, tokenizer = options.load()
     options.check_layers(options.layers, model)
     options.check_known_words(tokenizer, dataset)
     tables, readers = probed(options, model, tokenizer, dataset)

@@ -28,7 +28,7 @@ MODELS = ("trained", "untrained", "uniform")  # in this order
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
     model: str = "results/transformer"
-    """The folder of a model (scripts/train_transformer.py makes one), minilm, or a hub name."""
+    """A folder (train_transformer.py makes one), a .gguf file, minilm, smollm2, or a hub name."""
     seed: int = 0
     """Seed of the untrained model."""
     max_rows: int = 1000
@@ -42,12 +42,12 @@ def run(options: Options) -> Result:
         raise ValueError(f"--max-rows must be at least 1, not {options.max_rows}")
 
     from probing.evaluation import compare_dependence, compare_sparsity
-    from probing.models.pretrained import load_model, untrained_like
+    from probing.models.pretrained import untrained_like
 
-    model, tokenizer = load_model(options.model)
+    model, tokenizer = options.load()
     classifies = any("Classification" in name for name in model.config.architectures or [])
     if classifies:
-        model, tokenizer = load_model(options.model, classifier=True)
+        model, tokenizer = options.load("classifier")
     dataset = options.read_data()
     options.check_known_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from studies.results import SETTINGS, read_json
 from studies.study import Tables
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
+
+    from probing.models.pretrained import Head
 
 AUTO = "auto"
 DEFAULT_DATA = "sentiment"
@@ -18,11 +20,17 @@ SPEC = "spec.toml"  # in the folder of one of our Transformers: the dataset of i
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     model: str = "minilm"
-    """minilm, the folder of a model, or a name on the Hugging Face hub (bert-base-uncased)."""
+    """minilm, smollm2, a folder, a .gguf file, or a name on the hub (bert-base-uncased)."""
     data: str = AUTO
     """Name, TOML spec, CSV, JSONL or folder; auto: the model's training data, or sentiment."""
     seed: int = 0
     """Seed of the untrained model, of controls and of intervals."""
+    device: str = AUTO
+    """Where the model runs: cpu, cuda, cuda:1 or mps; auto: the first of cuda, mps, cpu."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Precision of the model; auto: as its files have it. States are kept in float32."""
+    device_map: str | None = None
+    """auto: share a model that does not fit one device among all devices (by accelerate)."""
 
     def resolved(self) -> Self:
         """These options with the default of ``data`` filled in: what the model was trained on."""
@@ -32,6 +40,13 @@ class Subject:
                 "results/transformer, and python scripts/figure1.py results/models"
             )
         return replace(self, data=trained_on(self.model)) if self.data == AUTO else self
+
+    def load(self, head: "Head | None" = None) -> tuple[Any, Any]:
+        """The model, with the given head, and its tokenizer."""
+        from probing.models.pretrained import load_model
+
+        place: dict[str, Any] = {"device": self.device, "device_map": self.device_map}
+        return load_model(self.model, head=head, dtype=self.dtype, **place)
 
     def check_seed(self) -> None:
         if self.seed < 0:
@@ -85,4 +100,4 @@ def trained_on(model: str) -> str:
 def model_name(tables: Tables) -> str:
     """The name of the model of a result, as pages write it."""
     name = str(read_json(tables.folder / SETTINGS)["model"]).split(", ")[0]  # without its hash
-    return {"minilm": "MiniLM"}.get(name, name)
+    return {"minilm": "MiniLM", "smollm2": "SmolLM2"}.get(name, name)

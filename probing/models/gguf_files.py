@@ -1,0 +1,103 @@
+"""GGUF files, converted once into an ordinary float32 model that ``from_pretrained`` reads.
+
+The library takes 17 s for SmolLM2, most of it to parse the header three times in Python, and gives
+a model that counts as quantised: it cannot be saved. The converted copy is read in a second. It is
+kept in a folder named after the file's sha256 and the versions that made it.
+"""
+
+import io
+import os
+import tempfile
+from contextlib import contextmanager, redirect_stderr
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import torch
+from huggingface_hub import constants
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from probing.models.errors import ModelError
+from probing.models.packaged import file_sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def cache_folder() -> Path:
+    """The folder of converted models: SLR_PROBING_CACHE, or slr-probing in the user's cache."""
+    if folder := os.environ.get("SLR_PROBING_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slr-probing"
+
+
+def converted(path: Path) -> Path:
+    """The folder with the converted copy of a GGUF file; the first call makes it.
+
+    >>> AutoModelForCausalLM.from_pretrained(converted(Path("model.gguf")))
+    """
+    try:
+        versions = [f"{name}-{metadata.version(name)}" for name in ("transformers", "gguf")]
+    except metadata.PackageNotFoundError:
+        raise ModelError(f"{path} needs the package gguf: pip install gguf") from None
+    folder = cache_folder() / "_".join([file_sha256(path), *versions])
+    if not folder.is_dir():
+        with _new_folder(folder) as partial:
+            _convert(path, partial)
+    return folder
+
+
+@contextmanager
+def _new_folder(folder: Path) -> "Iterator[Path]":
+    """A folder that takes its name when it is complete; another process may be faster."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(dir=folder.parent, prefix="partial-")
+    except OSError as error:
+        raise ModelError(
+            f"{folder.parent} cannot be written ({error.strerror}); "
+            "name another folder for converted models in SLR_PROBING_CACHE"
+        ) from error
+    with temporary as parent:
+        partial = Path(parent) / "model"
+        partial.mkdir()
+        yield partial
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+
+
+def _convert(path: Path, folder: Path) -> None:
+    try:
+        from transformers import GgufConfig
+
+        source: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True}
+        # With the package kernels the library would fetch compiled code for some architectures;
+        # and its progress bar does not ask whether it is wanted.
+        with patch.object(constants, "HF_HUB_OFFLINE", True), redirect_stderr(io.StringIO()):
+            tokenizer = AutoTokenizer.from_pretrained(path.parent, **source)
+            model, report = AutoModelForCausalLM.from_pretrained(
+                path.parent,
+                **source,
+                dtype=torch.float32,
+                quantization_config=GgufConfig(dequantize=True),
+                output_loading_info=True,
+            )
+    except Exception as error:  # of any kind: a parser without checks reads a file of any content
+        why = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise ModelError(
+            f"{path} is truncated, damaged or not a GGUF model that the library knows ({why})"
+        ) from error
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(f"{path} is not complete: it lacks {', '.join(missing[:3])}")
+    settings = model.config.to_dict()
+    settings.pop("quantization_config", None)
+    with torch.device("meta"):  # without memory of its own
+        plain = type(model)(AutoConfig.for_model(**settings))
+    plain.load_state_dict(model.state_dict(), assign=True)
+    plain.tie_weights()
+    plain.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

