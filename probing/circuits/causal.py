@@ -4,7 +4,7 @@ Edits (directions, means, LEACE) are fitted to training sentences; their effects
 other sentences.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +40,7 @@ from probing.states.recording import edited
 from probing.states.tokens import States, Tokens
 from probing.statistics import accuracy_columns
 
+TESTS = ("erase value", "erase location", "reflect", "steer", "ablate head", "read only")
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 
@@ -99,6 +100,7 @@ def causal_table(
     *,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
+    tests: Collection[str] = TESTS,
     n_random: int = 5,
     doses: Sequence[float] = DOSES,
     seed: int = 0,
@@ -115,6 +117,8 @@ def causal_table(
     heads
         Layers (from 1) whose heads are ablated, one by one and all together, and in which the
         summary's attention is moved; by default all.
+    tests
+        Which of ``TESTS`` to run.
     n_random
         Number of random directions of each kind, over which each random control is averaged:
         "random" is isotropic, "random (states)" has the covariance of the words' states.
@@ -140,11 +144,13 @@ def causal_table(
             *_erasures(trial, trained, directions, layer, random),
             *_turns(trial, trained, directions, layer, random, doses),
         ):
+            if test.test not in tests:
+                continue
             row = {"test": test.test, "edit": test.name, "site": test.site, "layer": layer}
             edit = edited(trial.model, layer, test.edit, trial.test.site(test.site))
             runs.append((row | {"dose": test.dose}, edit))
     for layer in range(1, n_layers + 1) if heads is None else heads:
-        runs += _head_tests(trial, layer)
+        runs += [run for run in _head_tests(trial, layer) if run[0]["test"] in tests]
     measured = partial(effects, trial, before, layer=watched)
     rows: list[dict[str, Any]] = [{"test": "none", "edit": "none", **measured(before)}]
     for done, (row, context) in enumerate(runs, 1):
@@ -170,17 +176,19 @@ def _erasures(
     by_name = {"mean difference": directions.v_difference, "LEACE": None}
     by_name |= {"probe direction": directions.v_hat, **random}
     by_name |= {"standardised probe": directions.v_standardised}
+    isotropic = {"random": random["random"]}
     for site in ("informative", "distractor", "summary"):
         if not bool(trial.test.site(site).any()):
             continue
         if site == "summary":  # directions there; those above are of the informative word
             states = trained.at(layer)[trial.train.summary].astype(float)
             positive, negative = (states[labels == label].mean(0) for label in (1, 0))
-            by_name = {"mean difference": positive - negative, "LEACE": None, **random}
+            by_name = {"mean difference": positive - negative, "LEACE": None, **isotropic}
             if np.linalg.norm(positive - negative) < 1e-8:
                 continue  # at the embeddings [CLS] does not depend on the label
         for name, edit in _erasers(by_name, states, labels):
-            yield CausalTest("erase value", name, site, edit)
+            if name in isotropic or name not in random or site == "informative":
+                yield CausalTest("erase value", name, site, edit)
     by_name = {"mean difference": directions.k_difference, "LEACE": None}
     by_name |= {"probe direction": directions.k_hat, **random}
     informative = trained.tokens.words_only().informative

@@ -9,22 +9,23 @@ model itself: the logit of one word minus that of another, behind a prompt.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from studies.practice.subject import Subject, model_name
-from studies.rendering import number
+from studies.rendering import number, pivoted
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
 
 N_LAYERS = 7  # edited by default, from the embeddings to the last
 N_HEADS = 5  # heads that the summary shows
-EFFECTS = {  # column: its name in the summary
-    "accuracy": "accuracy",
-    "flips": "changed predictions",
-    "shift": "shift",
-    "attention_mass": "attention on the word",
+Test = Literal["erase value", "erase location", "reflect", "steer", "ablate head", "read only"]
+READOUTS = {  # in words
+    "classifier": "its own classifier",
+    "mean": "a linear readout of the mean of its last states",
+    "summary": "a linear readout of the last state of its summary token",
+    "words": "the logit of one word minus that of another, less the median in training",
 }
 
 
@@ -44,6 +45,8 @@ class Options(Subject, StudyOptions):
     """Layers whose states are edited (0: embeddings); by default seven, evenly spaced."""
     heads: tuple[int, ...] = ()
     """Layers (from 1) whose heads are ablated; by default that with most attention on the word."""
+    tests: tuple[Test, ...] = get_args(Test)
+    """The tests to run: erase value, erase location, reflect, steer, ablate head, read only."""
     random: int = 5
     """Number of random directions of each kind."""
     output: Path = Path("results/causal")
@@ -87,6 +90,8 @@ def run(options: Options) -> Result:
             Trial(model, train, test, readout),
             layers=layers,
             heads=heads,
+            tests=options.tests,
+            doses=[1.0],
             n_random=options.random,
             seed=options.seed,
             progress=progress,
@@ -142,35 +147,60 @@ def evenly_spaced(n_layers: int) -> tuple[int, ...]:
 
 def says(tables: Tables) -> Said:
     causal, subject = tables["causal"], tables["subject"].iloc[0]
-    readouts = {
-        "classifier": "its own classifier",
-        "mean": "a linear readout of the mean of its last states",
-        "summary": "a linear readout of the last state of its summary token",
-        "words": "the logits of two words that may come next, less their median in training",
-    }
-    rows = causal[causal["dose"].isna() | (causal["dose"] == 1.0)].copy()
-    rows["layer"] = rows["layer"].map(lambda layer: "" if pd.isna(layer) else f"{layer:.0f}")
-    shown = rows.set_index(["test", "edit", "site", "layer"])[list(EFFECTS)].rename(columns=EFFECTS)
-    strongest = tables["directions"].sort_values("attention_mass", ascending=False).head(N_HEADS)
-    keys = ["layer", "head", "attention_mass"]
-    cosines = ["kappa", "kappa_null_95", "kappa_covariance_null_95"]
-    cosines += [name.replace("kappa", "nu") for name in cosines]
-    heads = strongest[keys + cosines].set_index(keys[:2]).abs().map(number)
-    heads.columns = ["attention on the word"] + [
-        f"{name}{kind}"
-        for name in ("cos(key, k_hat)", "cos(value, v_hat)")
-        for kind in ("", ", random 95%", ", random as states 95%")
+    before = causal[causal["test"] == "none"].iloc[0]
+    said: Said = [
+        f"Causal tests of {model_name(tables)}, read by {READOUTS[subject['readout']]}: "
+        f"{subject['sentences']} sentences with {subject['words']} informative words. Without an "
+        f"edit {before['accuracy']:.3f} [{before['low']:.3f}, {before['high']:.3f}] are right."
     ]
+    erased = causal[causal["test"].str.startswith("erase")]
+    if len(erased):
+        said += [
+            "Accuracy once a direction is erased at the states of a layer (0: embeddings); "
+            "`random` directions are isotropic, `random (states)` have the covariance of states.",
+            by_layer(erased, erased["accuracy"].map(number)),
+        ]
+    turned = causal[causal["test"].isin(["reflect", "steer"])]
+    if len(turned):
+        texts = turned["flips"].map(number) + " (" + turned["shift"].map("{:+.2f}".format) + ")"
+        said += [
+            "Share of changed predictions once the word is reflected, or steered by one distance "
+            "between the labels, at the states of a layer and, in brackets, the mean move of the "
+            "logit towards the other label, in distances between the labels:",
+            by_layer(turned, texts),
+        ]
+    heads = causal[causal["test"].isin(["ablate head", "read only"])]
+    if len(heads):
+        columns = {"accuracy": "accuracy", "flips": "changed predictions"}
+        shown = heads.assign(layer=heads["layer"].astype(int)).set_index(["test", "layer", "edit"])
+        said += [
+            "Heads ablated, and the summary token reading one word alone:",
+            shown[list(columns)].rename(columns=columns).map(number),
+        ]
+    return [*said, *directions_said(tables["directions"])]
+
+
+def by_layer(rows: pd.DataFrame, texts: pd.Series) -> pd.DataFrame:
+    """One row per edit and site, one column per layer."""
+    labelled = rows.assign(layer=rows["layer"].astype(int))
+    return pivoted(labelled, texts.tolist(), ["test", "edit", "site"], "layer")
+
+
+def directions_said(directions: pd.DataFrame) -> Said:
+    strongest = directions.sort_values("attention_mass", ascending=False).head(N_HEADS)
+    nulls = {"": "", "_null_95": ", random", "_covariance_null_95": ", random (states)"}
+    cosines = {
+        f"{overlap}{null}": f"{name}{kind}"
+        for overlap, name in (("kappa", "cos(key, k_hat)"), ("nu", "cos(value, v_hat)"))
+        for null, kind in nulls.items()
+    }
+    columns = {"attention_mass": "attention on the word"} | cosines
+    heads = strongest.set_index(["layer", "head"])[list(columns)].abs().rename(columns=columns)
     return [
-        f"Causal tests of {model_name(tables)}, read by {readouts[subject['readout']]}: "
-        f"{subject['sentences']} sentences with {subject['words']} informative words. `shift` is "
-        "the mean move of the logit towards the other label, in distances between the labels. "
-        "`random` directions are isotropic, `random (states)` have the covariance of the states.",
-        shown.map(number),
         "The heads with most attention on the informative word, among those that read the edited "
         "layers: absolute cosines of their directions with those of probes, beside the 95% "
-        "quantile of random directions.",
-        heads,
+        "quantiles of random directions.",
+        heads.map(number),
     ]
 
 
