@@ -30,13 +30,12 @@ PLAIN = Augmentation(word_dropout=0.0, insertion=0.0)
 
 
 def augment(
-    token_ids: Sequence[int], unknown: int, augmentation: Augmentation, rng: np.random.Generator
+    words: Sequence[int], unknown: int, augmentation: Augmentation, rng: np.random.Generator
 ) -> list[int]:
-    """Augmented token ids of one sentence, whose first and last ([CLS], [SEP]) stay as they are."""
-    first, *words, last = token_ids
+    """Augmented token ids of the words of one sentence; [UNK]s are inserted at its ends, too."""
     hidden = rng.random(len(words)) < augmentation.word_dropout
     changed = [unknown if hide else word for word, hide in zip(words, hidden, strict=True)]
     if rng.random() < augmentation.insertion and augmentation.max_inserted:
         for _ in range(rng.integers(1, augmentation.max_inserted + 1)):
             changed.insert(int(rng.integers(len(changed) + 1)), unknown)
-    return [first, *changed, last]
+    return changed

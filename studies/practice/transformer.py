@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from studies.settings import settings_of
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, study
 
+ArchitectureName = Literal["bert", "gpt2", "llama"]
 LEARNED = 0.9  # accuracy on the training split below which more epochs are suggested ...
 ENOUGH_STEPS = 250  # ... so that there are as many steps as one epoch of the published split has
 
@@ -32,6 +33,8 @@ ENOUGH_STEPS = 250  # ... so that there are as many steps as one epoch of the pu
 class Options(StudyOptions):
     preset: Literal["tiny", "small"] = "tiny"
     """tiny: 1 layer, 1 head, 32 dimensions, as in the theory; small: 2 layers, 4 heads, 64."""
+    architecture: ArchitectureName = "bert"
+    """bert is an encoder, read at [CLS]; gpt2 and llama are decoders, read at the last word."""
     seed: int = 0
     """Seed of weights, order and augmentation."""
     epochs: int = 1
@@ -54,10 +57,17 @@ class Options(StudyOptions):
     """Folder for the checkpoint and metrics.json."""
 
 
-def tiny_models(folder: Path, seeds: int) -> dict[str, Options]:
-    """The options by name of the 1-layer models, one per seed, that figure1 and bridge share."""
+def tiny_models(
+    folder: Path, seeds: int, architecture: ArchitectureName = "bert"
+) -> dict[str, Options]:
+    """The options by name of the 1-layer models, one per seed, that figure1 and bridge share.
+
+    They are named tiny-0, tiny-1, ..., those of a decoder tiny-gpt2-0, tiny-llama-0, ...
+    """
+    kind = "tiny" if architecture == "bert" else f"tiny-{architecture}"
+    one = Options(architecture=architecture, snapshots=True)
     return {
-        f"tiny-{seed}": Options(seed=seed, snapshots=True, output=folder / f"tiny-{seed}")
+        (name := f"{kind}-{seed}"): replace(one, seed=seed, output=folder / name)
         for seed in range(seeds)
     }
 
@@ -133,7 +143,7 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
     import torch
     from transformers.utils import logging
 
-    from data_gen import build_dataset, build_tokenizer, read_spec
+    from data_gen import build_dataset, read_spec
     from probing.models.augmentation import PLAIN, Augmentation
     from probing.models.presets import build_model
     from probing.models.training import TrainingConfig, input_noise, train
@@ -156,9 +166,10 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
     )
     scratch = options.embeddings == "scratch"
     tokenizer, vectors = (
-        (build_tokenizer(texts), None) if scratch else word_vectors_of(options, spec, dataset)
+        (tokenizer_of(options, texts), None) if scratch else word_vectors_of(options, spec, dataset)
     )
-    model = build_model(tokenizer, options.preset, list(spec.lexicon.labels), options.seed)
+    names = list(spec.lexicon.labels)
+    model = build_model(tokenizer, options.preset, names, options.seed, options.architecture)
     if not scratch:
         set_vectors(model, torch.as_tensor(vectors, dtype=torch.float32))
     with nullcontext() if scratch else input_noise(model, std=0.05, seed=options.seed):
@@ -177,22 +188,29 @@ def validation_split(dataset: Any) -> Any:
     return type(dataset)({"train": train.select(drawn), "validation": train.select(rest)})
 
 
+def tokenizer_of(options: Options, texts: list[str]) -> Any:
+    """A tokenizer of the words of these texts, with or without ends as the architecture needs."""
+    from data_gen import build_tokenizer
+    from probing.models.presets import ARCHITECTURES
+
+    return build_tokenizer(texts, ends=ARCHITECTURES[options.architecture].ends)
+
+
 def word_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any]:
     """A tokenizer, and vectors (words, d) of its words from the corpus or a GloVe file."""
-    from data_gen import build_tokenizer
     from probing.models.word_vectors import corpus, read_vectors, word_vectors
 
     texts = dataset["train"]["text"][:]
     if options.embeddings == "corpus":
         held_out = spec.lexicon.slots["ADJECTIVE"].words["held_out"] if options.swap else ()
         sentences = corpus(swapped=held_out)
-        tokenizer = build_tokenizer([*texts, *sentences])
+        tokenizer = tokenizer_of(options, [*texts, *sentences])
         return tokenizer, word_vectors(sentences, tokenizer.get_vocab())
     words = {
         word for split in dataset.values() for text in split["text"][:] for word in text.split()
     }
     known = read_vectors(Path(options.embeddings), words)
-    tokenizer = build_tokenizer([*texts, " ".join(known)])
+    tokenizer = tokenizer_of(options, [*texts, " ".join(known)])
     rows = np.zeros((len(tokenizer), len(next(iter(known.values())))))
     for word, vector in known.items():
         rows[tokenizer.get_vocab()[word]] = vector
