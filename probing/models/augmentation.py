@@ -2,6 +2,11 @@
 
 In the training split one position always holds a size word, and all words are known; other splits
 differ in both. [UNK]s prepare for both without showing a new word or saying which word matters.
+
+The last word is treated as the others, also for a decoder, which is read there: it must be able to
+look for the informative word from an unknown one. With the last word left as it is, four seeds of
+a tiny llama classified held-out training sentences, followed by one to four unknown words, with
+accuracy .48 to .53 (1.000 without those words); with it treated as the others, 1.000.
 """
 
 from collections.abc import Sequence
