@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = {f"{name}_token": f"[{name.upper()}]" for name in "pad unk cls sep mask".split()}
 
 
-def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+def build_tokenizer(texts: Iterable[str], *, ends: bool = True) -> PreTrainedTokenizerFast:
     """A tokenizer whose tokens are the space-separated words of these texts.
 
     A word is what the ``words`` column holds, so the distractor "nice." and the adjective "nice"
-    are two words. Every other word is [UNK]. Sentences become [CLS] words [SEP].
+    are two words. Every other word is [UNK]. Sentences become [CLS] words [SEP], or without
+    ``ends`` the words alone, for a decoder, which is read at the last word. Padding is on the
+    right.
 
     >>> tokenizer = build_tokenizer(dataset["train"]["text"][:])
     >>> tokenizer("my dog is nice")["input_ids"]
@@ -34,12 +36,13 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     vocabulary = {word: i for i, word in enumerate([*SPECIAL_TOKENS.values(), *words])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=SPECIAL_TOKENS["unk_token"]))
     tokenizer.pre_tokenizer = WhitespaceSplit()
-    cls, sep = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
-    tokenizer.post_processor = TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        pair=f"{cls} $A {sep} $B:1 {sep}:1",
-        special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
-    )
+    if ends:
+        cls, sep = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
+        tokenizer.post_processor = TemplateProcessing(
+            single=f"{cls} $A {sep}",
+            pair=f"{cls} $A {sep} $B:1 {sep}:1",
+            special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
+        )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL_TOKENS)
 
 

@@ -24,6 +24,21 @@ def test_sentences_become_cls_words_sep(tokenizer: Any, sentiment: Any) -> None:
     assert tokens == ["[CLS]", *row["words"], "[SEP]"]
 
 
+def test_without_ends_sentences_are_words_padded_on_the_right(sentiment: Any) -> None:
+    tokenizer = build_tokenizer(sentiment["train"]["text"][:], ends=False)
+    rows = sentiment["train"][1200:1240]
+    batch = tokenizer(rows["text"], padding=True, return_special_tokens_mask=True)
+    assert set(batch) == {"input_ids", "attention_mask", "special_tokens_mask"}, "no token types"
+    longest = max(map(len, rows["words"]))
+    assert longest > min(map(len, rows["words"])), "the control: some are padded"
+    for words, ids, mask, special in zip(rows["words"], *batch.values(), strict=True):
+        padding = longest - len(words)
+        assert tokenizer.convert_ids_to_tokens(ids) == [*words, *["[PAD]"] * padding]
+        assert mask == [1] * len(words) + [0] * padding
+        assert special == [1 - here for here in mask]
+    assert unknown_shares(tokenizer, sentiment)["train"] == 0
+
+
 def test_unseen_words_are_unknown(tokenizer: Any) -> None:
     ids = tokenizer("The city is lovely", add_special_tokens=False)["input_ids"]
     assert tokenizer.convert_ids_to_tokens(ids) == ["The", "city", "is", "[UNK]"]
@@ -44,9 +59,9 @@ def test_a_word_that_is_a_special_token_is_refused() -> None:
         build_tokenizer(["my [MASK] is nice"])
 
 
-def test_auto_tokenizer_loads_what_was_saved(
-    tokenizer: Any, sentiment: Any, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("ends", [True, False])
+def test_auto_tokenizer_loads_what_was_saved(ends: bool, sentiment: Any, tmp_path: Path) -> None:
+    tokenizer = build_tokenizer(sentiment["train"]["text"][:], ends=ends)
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
     texts = sentiment["test"]["text"][:100]

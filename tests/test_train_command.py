@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -17,9 +17,8 @@ from small_models import same_weights
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from data_gen import build_dataset, read_spec
-from probing.models.training import (
-    last_checkpoint,
-)
+from probing.models.presets import ARCHITECTURES
+from probing.models.training import TrainingConfig, last_checkpoint
 from studies.command_line import run
 from studies.making import make
 from studies.practice import transformer
@@ -78,9 +77,9 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def command(spec: Path, output: Path, *arguments: str) -> list[str]:
-    given = ["--spec", str(spec), "--output", str(output), "--epochs", "6", *arguments]
-    return [str(SCRIPT), *given]
+def command(spec: Path, output: Path, architecture: str) -> list[str]:
+    given = ["--spec", str(spec), "--output", str(output), "--epochs", "6"]
+    return [str(SCRIPT), *given, "--architecture", architecture]
 
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -91,11 +90,18 @@ def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, *arguments], env=ENVIRONMENT, **pipes, **options)
 
 
+@pytest.fixture(scope="module", params=["bert", "llama"])
+def architecture(request: pytest.FixtureRequest) -> Any:
+    """An encoder, and a decoder; tests/test_training.py trains a gpt2."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def written(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(spec: Path, architecture: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The result of an undisturbed run."""
     output = tmp_path_factory.mktemp("written") / "model"
-    make(transformer.STUDY, transformer.Options(spec=str(spec), output=output, epochs=6))
+    options = transformer.Options(spec=str(spec), output=output, architecture=architecture)
+    make(transformer.STUDY, replace(options, epochs=6))
     assert list(output.parent.iterdir()) == [output], "no checkpoints are left"
     return output
 
@@ -136,6 +142,10 @@ def test_the_hugging_face_tools_open_the_folder_and_classify(
         logits = model(**tokenizer(text, return_tensors="pt")).logits[0]
     assert model.config.id2label[int(logits.argmax())] == label
     assert answer["score"] == pytest.approx(float(logits.softmax(0).max()), abs=1e-5)
+    other = "The city is good. his blue cat is fine the clean gray goat is fine"  # longer
+    with torch.inference_mode():
+        batch = model(**tokenizer([text, other], padding=True, return_tensors="pt")).logits
+    assert torch.allclose(batch[0], logits, atol=1e-5), "padding changes nothing"
 
 
 def assert_same_result(folder: Path, other: Path) -> None:
@@ -149,19 +159,19 @@ def assert_same_result(folder: Path, other: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [50, 100])
 def test_a_killed_training_resumes_to_the_result_of_an_undisturbed_one(
-    number: int, written: Path, spec: Path, tmp_path: Path
+    number: int, written: Path, spec: Path, architecture: str, tmp_path: Path
 ) -> None:
     """Killed as soon as the checkpoint's folder is there: while it is being written."""
     output = tmp_path / "model"
     checkpoints = tmp_path / ".model.checkpoints"
-    with start(*command(spec, output)) as process:
+    with start(*command(spec, output, architecture)) as process:
         while not (checkpoints / f"checkpoint-{number}").exists():
             assert process.poll() is None, "it ended before it could be killed"
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert not output.exists()
-    with start(*command(spec, output)) as process:
+    with start(*command(spec, output, architecture)) as process:
         errors = process.communicate()[1]
     assert process.returncode == 0, errors
     assert_same_result(output, written)
@@ -169,10 +179,15 @@ def test_a_killed_training_resumes_to_the_result_of_an_undisturbed_one(
 
 
 def test_a_training_goes_on_from_a_checkpoint_to_the_same_result(
-    written: Path, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: Path,
+    spec: Path,
+    architecture: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same as being killed, in this process: training stops behind the first checkpoint."""
-    config = transformer.Options(spec=str(spec), output=tmp_path / "model", epochs=6)
+    options = transformer.Options(spec=str(spec), output=tmp_path / "model", epochs=6)
+    config = replace(options, architecture=architecture)
     steps = 0
 
     class Killed(BaseException):
@@ -200,23 +215,48 @@ def test_a_training_goes_on_from_a_checkpoint_to_the_same_result(
     assert_same_result(tmp_path / "model", written)
 
 
+def test_the_option_names_every_architecture_and_its_learning_rate() -> None:
+    known = list(ARCHITECTURES)
+    assert list(get_args(transformer.ArchitectureName)) == known
+    assert list(transformer.LEARNING_RATES) == known
+    rates = {"bert": 1e-3, "gpt2": 5e-3, "llama": 5e-3}
+    for name in get_args(transformer.ArchitectureName):
+        options = transformer.Options(architecture=name)
+        assert options.resolved().learning_rate == rates[name]
+        assert replace(options, learning_rate=0.5).resolved().learning_rate == 0.5
+    with pytest.raises(ValueError, match="learning_rate must be positive, not 0"):
+        TrainingConfig(learning_rate=replace(options, learning_rate=0.0).rate)
+
+
+def test_tiny_models_have_the_names_of_their_folders(tmp_path: Path) -> None:
+    names = {"bert": "tiny", "gpt2": "tiny-gpt2", "llama": "tiny-llama"}
+    for architecture in get_args(transformer.ArchitectureName):
+        models = transformer.tiny_models(tmp_path, 2, architecture)
+        assert list(models) == [f"{names[architecture]}-{seed}" for seed in range(2)]
+        for seed, (name, options) in enumerate(models.items()):
+            assert options.output == tmp_path / name
+            assert (options.seed, options.architecture) == (seed, architecture)
+            assert options.snapshots
+    assert transformer.tiny_models(tmp_path, 2) == transformer.tiny_models(tmp_path, 2, "bert")
+
+
 def test_checkpoints_of_other_settings_are_not_resumed(tmp_path: Path) -> None:
     options = transformer.Options(preset="small", output=tmp_path / "x")
     folder = transformer.checkpoint_folder(options, True)
     (folder / "checkpoint-50").mkdir()
     assert transformer.checkpoint_folder(options, True) == folder
     assert (folder / "checkpoint-50").exists()
-    transformer.checkpoint_folder(replace(options, preset="tiny"), True)
+    transformer.checkpoint_folder(replace(options, architecture="gpt2"), True)
     assert not (folder / "checkpoint-50").exists()
 
 
 @pytest.mark.slow
 def test_two_processes_train_to_the_same_accuracy(
-    written: Path, spec: Path, tmp_path: Path
+    written: Path, spec: Path, architecture: str, tmp_path: Path
 ) -> None:
     output = tmp_path / "model"
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29517"]
-    with start(*launcher, *command(spec, output)) as process:
+    with start(*launcher, *command(spec, output, architecture)) as process:
         out, errors = process.communicate()
     assert process.returncode == 0, errors
     assert out.count("written to") == 1, "one process reports"
@@ -228,6 +268,7 @@ def test_two_processes_train_to_the_same_accuracy(
     ("arguments", "message"),
     [
         (["--output", "x", "--preset", "huge"], "invalid choice 'huge'"),
+        (["--output", "x", "--architecture", "rnn"], "invalid choice 'rnn'"),
         (["--output", "x", "--swap"], "--embeddings corpus"),
         (["--output", "x", "--embeddings", "glove.txt"], "no such file"),
         (["--output", "x", "--spec", "poems"], "poems"),
@@ -285,10 +326,13 @@ def test_validation_takes_every_training_row_once_and_nothing_else(spec: Path) -
     assert sorted(train + validation) == sorted(dataset["train"]["text"][:])
 
 
-def test_vectors_of_a_file_become_rows_of_the_words_it_has(spec: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_vectors_of_a_file_become_rows_of_the_words_it_has(
+    name: Any, spec: Path, tmp_path: Path
+) -> None:
     (tmp_path / "glove.txt").write_text("good 1 2\nfair 3 4\nunheard 5 6\n")
     options = transformer.Options(spec=str(spec), embeddings=str(tmp_path / "glove.txt"))
-    dataset = build_dataset(str(spec))
+    options, dataset = replace(options, architecture=name), build_dataset(str(spec))
     tokenizer, rows = transformer.word_vectors_of(options, read_spec(str(spec)), dataset)
     ids = tokenizer.get_vocab()
     assert rows.shape == (len(tokenizer), 2)
@@ -296,3 +340,4 @@ def test_vectors_of_a_file_become_rows_of_the_words_it_has(spec: Path, tmp_path:
     assert rows[ids["fair"]].tolist() == [3, 4], "a new adjective, which the file knows"
     assert rows[ids["my"]].tolist() == [0, 0]
     assert "unheard" not in ids
+    assert bool(tokenizer.num_special_tokens_to_add()) == (name == "bert")

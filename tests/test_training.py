@@ -9,14 +9,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from small_models import same_weights
+from transformers import BertConfig, BertForSequenceClassification
 
 from data_gen import build_tokenizer
 from probing.attribution import logit_differences
-from probing.models.presets import build_model
+from probing.models.augmentation import Augmentation
+from probing.models.presets import ARCHITECTURES, PRESETS, build_model
 from probing.models.training import (
     SNAPSHOTS,
     TrainingConfig,
     TrainingError,
+    augmented_epochs,
     input_noise,
     last_checkpoint,
     snapshot_steps,
@@ -28,20 +31,91 @@ LABELS = ["negative", "positive"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize("preset", ["tiny", "small"])
-def test_the_seed_decides_the_weights_and_nothing_else(preset: str, tokenizer: Any) -> None:
+@pytest.fixture(scope="module")
+def words_only(sentiment: Any) -> Any:
+    """The tokenizer of a decoder."""
+    return build_tokenizer(sentiment["train"]["text"][:], ends=False)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_seed_decides_the_weights_and_nothing_else(
+    preset: str, architecture: str, tokenizer: Any, words_only: Any
+) -> None:
+    known = tokenizer if ARCHITECTURES[architecture].ends else words_only
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first, again, other = (build_model(tokenizer, preset, LABELS, seed) for seed in (0, 0, 1))
+    first, again, other = (
+        build_model(known, preset, LABELS, seed, architecture) for seed in (0, 0, 1)
+    )
     assert torch.equal(torch.get_rng_state(), before)
     assert same_weights(first.state_dict(), again.state_dict())
     assert not same_weights(first.state_dict(), other.state_dict())
     assert not first.training
+    assert all(m.p == 0 for m in first.modules() if isinstance(m, torch.nn.Dropout))
+    sizes = ("num_hidden_layers", "num_attention_heads", "hidden_size")
+    assert tuple(getattr(first.config, name) for name in sizes) == PRESETS[preset]
+    assert first.config.pad_token_id == known.pad_token_id
 
 
-def test_an_unknown_preset_is_refused_with_the_known_ones(tokenizer: Any) -> None:
-    with pytest.raises(ValueError, match="'huge'; there are tiny, small"):
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_weights_of_bert_are_those_of_the_library(preset: str, tokenizer: Any) -> None:
+    """Results of every version so far are of these weights."""
+    n_layers, n_heads, d_model = PRESETS[preset]
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=d_model,
+        num_hidden_layers=n_layers,
+        num_attention_heads=n_heads,
+        intermediate_size=4 * d_model,
+        max_position_embeddings=64,
+        pad_token_id=0,
+    )
+    torch.manual_seed(3)
+    expected = BertForSequenceClassification(config).state_dict()
+    assert same_weights(build_model(tokenizer, preset, LABELS, 3).state_dict(), expected)
+
+
+def test_unknown_names_are_refused_with_the_known_ones(tokenizer: Any) -> None:
+    with pytest.raises(ValueError, match="no preset 'huge'; there are tiny, small"):
         build_model(tokenizer, "huge", LABELS, 0)
+    with pytest.raises(ValueError, match="no architecture 'rnn'; there are bert, gpt2, llama"):
+        build_model(tokenizer, "tiny", LABELS, 0, "rnn")
+
+
+def test_a_tokenizer_of_the_other_kind_is_refused(tokenizer: Any, words_only: Any) -> None:
+    """Else an encoder would be read at the first word, and a decoder at [SEP]."""
+    with pytest.raises(ValueError, match=r"llama needs a tokenizer .* ends=False"):
+        build_model(tokenizer, "tiny", LABELS, 0, "llama")
+    with pytest.raises(ValueError, match=r"bert needs a tokenizer .* ends=True"):
+        build_model(words_only, "tiny", LABELS, 0)
+
+
+@pytest.mark.parametrize("ends", [0, 1])
+def test_all_words_are_augmented_and_the_ends_are_not(ends: int) -> None:
+    sentence, unknown = [2, 10, 11, 12, 3], 1
+    always = Augmentation(word_dropout=1.0, insertion=0.5, max_inserted=2)
+    config = TrainingConfig(epochs=50, augmentation=always)
+    epochs = augmented_epochs([sentence], [1], unknown, config, ends=ends)
+    assert len(epochs) == 50
+    for row in epochs:
+        ids = row["input_ids"]
+        assert (ids[:ends], ids[len(ids) - ends :]) == (sentence[:ends], sentence[5 - ends :])
+        assert set(ids[ends : len(ids) - ends]) == {unknown}
+
+
+def test_a_small_gpt2_learns_and_reads_its_last_word_but_padding(
+    sentiment: Any, words_only: Any, tmp_path: Path
+) -> None:
+    rows = sentiment["train"].shuffle(seed=0)
+    few, others = rows.select(range(1920)), rows.select(range(1920, 2400))
+    model = build_model(words_only, "tiny", LABELS, 0, "gpt2")
+    config = TrainingConfig(epochs=3, learning_rate=5e-3)
+    train(model, words_only, few["text"][:], few["label"][:], config, tmp_path, quiet=True)
+    logits = logit_differences(model, words_only, others["text"][:])
+    assert np.mean((logits > 0) == (np.array(others["label"][:]) == 1)) > 0.95
+    alone = [logit_differences(model, words_only, [text])[0] for text in others["text"][:20]]
+    assert np.allclose(logits[:20], alone, atol=1e-4), "padding changes nothing"
 
 
 @pytest.mark.parametrize(
@@ -134,10 +208,14 @@ def test_snapshots_are_the_model_on_its_way(few: Any, tokenizer: Any, tmp_path: 
     assert (np.diff(gaps) >= -1).all(), "but for rounding they grow"
 
 
-def test_noise_on_the_input_is_there_in_training_only_and_goes_again(tokenizer: Any) -> None:
-    model = build_model(tokenizer, "tiny", LABELS, seed=0)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_noise_on_the_input_is_there_in_training_only_and_goes_again(
+    architecture: str, tokenizer: Any, words_only: Any
+) -> None:
+    known = tokenizer if ARCHITECTURES[architecture].ends else words_only
+    model = build_model(known, "tiny", LABELS, 0, architecture)
     words = model.get_input_embeddings()
-    ids = torch.arange(len(tokenizer)).repeat(40)
+    ids = torch.arange(len(known)).repeat(40)
     plain = words(ids)
     with input_noise(model, std=0.5, seed=0):
         model.eval()

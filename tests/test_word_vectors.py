@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from data_gen import build_tokenizer
-from probing.models.presets import build_model
+from probing.models.presets import ARCHITECTURES, build_model
 from probing.models.word_vectors import corpus, read_vectors, set_vectors, word_vectors
 
 LABELS = ["negative", "positive"]
@@ -102,8 +102,11 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         read_vectors(path, ["nice"])
 
 
-def test_set_vectors_are_frozen_and_must_fit(tokenizer: Any) -> None:
-    model = build_model(tokenizer, "tiny", LABELS, 0)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_set_vectors_are_frozen_and_must_fit(architecture: str) -> None:
+    ends = ARCHITECTURES[architecture].ends
+    tokenizer = build_tokenizer(["my dog is nice and his owl is mean"], ends=ends)
+    model = build_model(tokenizer, "tiny", LABELS, 0, architecture)
     before = model.get_input_embeddings().weight.detach().clone()
     vectors = torch.zeros(len(tokenizer), 4)
     vectors[7] = torch.tensor([1.0, 2, 3, 4])

@@ -2,6 +2,11 @@
 
 In the training split one position always holds a size word, and all words are known; other splits
 differ in both. [UNK]s prepare for both without showing a new word or saying which word matters.
+
+The last word is treated as the others, also for a decoder, which is read there: it must be able to
+look for the informative word from an unknown one. With the last word left as it is, four seeds of
+a tiny llama classified held-out training sentences, followed by one to four unknown words, with
+accuracy .48 to .53 (1.000 without those words); with it treated as the others, 1.000.
 """
 
 from collections.abc import Sequence
@@ -30,13 +35,12 @@ PLAIN = Augmentation(word_dropout=0.0, insertion=0.0)
 
 
 def augment(
-    token_ids: Sequence[int], unknown: int, augmentation: Augmentation, rng: np.random.Generator
+    words: Sequence[int], unknown: int, augmentation: Augmentation, rng: np.random.Generator
 ) -> list[int]:
-    """Augmented token ids of one sentence, whose first and last ([CLS], [SEP]) stay as they are."""
-    first, *words, last = token_ids
+    """Augmented token ids of the words of one sentence; [UNK]s are inserted at its ends, too."""
     hidden = rng.random(len(words)) < augmentation.word_dropout
     changed = [unknown if hide else word for word, hide in zip(words, hidden, strict=True)]
     if rng.random() < augmentation.insertion and augmentation.max_inserted:
         for _ in range(rng.integers(1, augmentation.max_inserted + 1)):
             changed.insert(int(rng.integers(len(changed) + 1)), unknown)
-    return [first, *changed, last]
+    return changed

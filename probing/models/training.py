@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    BertForSequenceClassification,
     DataCollatorWithPadding,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     PrinterCallback,
     ProgressCallback,
@@ -62,12 +62,26 @@ class TrainingConfig:
 
 
 def augmented_epochs(
-    token_ids: list[list[int]], labels: list[int], unknown: int, config: TrainingConfig
+    token_ids: list[list[int]],
+    labels: list[int],
+    unknown: int,
+    config: TrainingConfig,
+    *,
+    ends: int = 1,
 ) -> list[dict[str, Any]]:
-    """Every sentence once per epoch, newly augmented each time."""
+    """Every sentence once per epoch, newly augmented each time but for its ``ends`` at each side.
+
+    An encoder has one token at each end that is not a word, [CLS] and [SEP], a decoder none.
+    """
     rng = np.random.default_rng([config.seed, 1])
+
+    def augmented(ids: list[int]) -> list[int]:
+        last = len(ids) - ends
+        words = augment(ids[ends:last], unknown, config.augmentation, rng)
+        return [*ids[:ends], *words, *ids[last:]]
+
     return [
-        {"input_ids": augment(ids, unknown, config.augmentation, rng), "label": label}
+        {"input_ids": augmented(ids), "label": label}
         for _ in range(config.epochs)
         for ids, label in zip(token_ids, labels, strict=True)
     ]
@@ -120,7 +134,7 @@ def snapshot_steps(n_steps: int, n: int = 24) -> list[int]:
 
 
 def train(
-    model: BertForSequenceClassification,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     texts: list[str],
     labels: list[int],
@@ -142,7 +156,8 @@ def train(
     token_ids = tokenizer(texts)["input_ids"]
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")
-    sentences = augmented_epochs(token_ids, labels, tokenizer.unk_token_id, config)
+    ends = tokenizer.num_special_tokens_to_add() // 2
+    sentences = augmented_epochs(token_ids, labels, tokenizer.unk_token_id, config, ends=ends)
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by torchrun
     n_steps = math.ceil(len(sentences) / config.batch_size)
     arguments = TrainingArguments(
@@ -213,7 +228,7 @@ def one_torch_thread() -> Iterator[None]:
 
 
 @contextmanager
-def input_noise(model: BertForSequenceClassification, std: float, seed: int) -> Iterator[None]:
+def input_noise(model: PreTrainedModel, std: float, seed: int) -> Iterator[None]:
     """Add Gaussian noise to the word vectors that the model reads, in training mode only."""
 
     def add_noise(module: torch.nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor | None:
