@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from probing.arrays import FloatArray, as_array
 from probing.states.recording import evaluating, inputs_for, recorded
@@ -119,17 +120,24 @@ def dependence(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> di
 def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
     """Share of the informative word in the sum of |gradient x input|, shape (sentences,)."""
     shares = []
-    embeddings = model.get_input_embeddings()
-    with evaluating(model):
+    embedded: list[Tensor] = []
+
+    def keep(module: Any, args: Any, output: Tensor) -> Tensor:
+        embedded.append(output.detach().requires_grad_())
+        return embedded[-1]
+
+    # By a hook: a decoder that is given embeddings instead of ids does not see the padding.
+    with evaluating(model), model.get_input_embeddings().register_forward_hook(keep):
         for first in range(0, len(rows), BATCH):
             batch = rows[first : first + BATCH]
-            columns = {name: [row[name] for row in batch] for name in ("text", "span")}
-            tokens = tokenise(tokenizer, columns)
-            inputs = inputs_for(model, tokens.padded().inputs)
-            states = embeddings(inputs.pop("input_ids")).detach().requires_grad_(True)
-            logits = model(inputs_embeds=states, **inputs).logits
+            tokens = tokenise(
+                tokenizer, {name: [row[name] for row in batch] for name in ("text", "span")}
+            )
+            padded = tokens.padded()
+            logits = model(**inputs_for(model, padded.inputs)).logits
+            states = embedded.pop()
             (gradient,) = torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), states)
-            effect = tokens.padded().ragged((gradient * states).sum(-1).abs())
+            effect = padded.ragged((gradient * states).sum(-1).abs())
             shares.append(_share(as_array(effect), tokens))
     return np.concatenate(shares)
 

@@ -33,7 +33,7 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
     Intervals resample informative words and patterns, not rows: templated sentences are far
     from independent. Required: a classifier, and a split "train".
 
-    >>> model, tokenizer = load_model("results/transformer", classifier=True)
+    >>> model, tokenizer = load_model("results/transformer", head="classifier")
     >>> evaluate(model, tokenizer, build_dataset())[["split", "accuracy", "attention_mass"]]
     """
     train = dataset["train"]

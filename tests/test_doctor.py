@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from architectures import family_model
 from small_models import bert, byte_level, gpt2
-from transformers import BertModel
+from transformers import BertModel, GPT2Model
 
 from data_gen import build_tokenizer
 from probing.doctor.checks import DOCTOR, examine
@@ -56,66 +57,86 @@ def test_a_healthy_model_passes_every_check(healthy: Patient) -> None:
     assert all(finding.measured and finding.protects_from for finding in findings)
 
 
-def test_a_healthy_decoder_passes_every_check(sentiment: Any, some: Any) -> None:
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3", "opt", "modernbert", "gemma2"])
+def test_a_healthy_model_of_another_family_passes_every_check(
+    name: str, sentiment: Any, some: Any
+) -> None:
     tokenizer = byte_level(sentiment["train"]["text"][:])
-    assert failed(Patient(gpt2(len(tokenizer)).eval(), tokenizer, some)) == set()
+    assert failed(Patient(family_model(name, len(tokenizer)), tokenizer, some)) == set()
 
 
 # ---- faults of the model
 
 
-class Blind(BertModel):  # type: ignore[misc]
+class Blind:
     """Forgets the attention mask: padding is seen."""
 
     def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
-        return super().forward(*args, attention_mask=torch.ones_like(attention_mask), **options)
+        mask = torch.ones_like(attention_mask)
+        return super().forward(*args, attention_mask=mask, **options)  # type: ignore[misc]
 
 
-class Silent(BertModel):  # type: ignore[misc]
+class Silent:
     """Keeps sdpa whatever is asked for, and so gives no attention."""
 
     def set_attn_implementation(self, *args: Any, **options: Any) -> None:
         pass
 
 
-class Unnormalised(BertModel):  # type: ignore[misc]
+class Unnormalised:
     """Its attention is what dropout leaves of it."""
 
-    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
-        output = super().forward(*args, attention_mask=attention_mask, **options)
+    def forward(self, *args: Any, **options: Any) -> Any:
+        output = super().forward(*args, **options)  # type: ignore[misc]
         if output.attentions:
             output.attentions = tuple(layer * 1.1 for layer in output.attentions)
         return output
 
 
-class Shifted(BertModel):  # type: ignore[misc]
+class Shifted:
     """Names each state after the layer above it."""
 
-    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
-        output = super().forward(*args, attention_mask=attention_mask, **options)
-        states = output.hidden_states
-        output.hidden_states = (states[0] / 2, *states[:-1])
+    def forward(self, *args: Any, **options: Any) -> Any:
+        output = super().forward(*args, **options)  # type: ignore[misc]
+        if states := output.hidden_states:
+            output.hidden_states = (states[0] / 2, *states[:-1])
         return output
 
 
-class Short(BertModel):  # type: ignore[misc]
+class Short:
     """Leaves a layer out."""
 
-    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
-        output = super().forward(*args, attention_mask=attention_mask, **options)
-        output.hidden_states = output.hidden_states[1:]
+    def forward(self, *args: Any, **options: Any) -> Any:
+        output = super().forward(*args, **options)  # type: ignore[misc]
+        if output.hidden_states:
+            output.hidden_states = output.hidden_states[1:]
         return output
 
 
-class Remembering(BertModel):  # type: ignore[misc]
+class Remembering:
     """Answers from memory, whatever hooks have been put on it since."""
 
-    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
+    def forward(self, *args: Any, **options: Any) -> Any:
         memory = self.__dict__.setdefault("memory", {})
-        key = str(options["input_ids"].tolist())
+        key = str((options["input_ids"].tolist(), options.get("output_hidden_states")))
         if key not in memory:
-            memory[key] = super().forward(*args, attention_mask=attention_mask, **options)
+            memory[key] = super().forward(*args, **options)  # type: ignore[misc]
         return memory[key]
+
+
+def faulty(fault: type, family: Any, n_words: int) -> Any:
+    """A model of a family with a fault; the library asks forward for the mask by its name."""
+
+    def forward(
+        self: Any, input_ids: Any = None, attention_mask: Any = None, **options: Any
+    ) -> Any:
+        named = {"input_ids": input_ids, "attention_mask": attention_mask}
+        return super(kind, self).forward(**named, **options)
+
+    between = type(fault.__name__, (fault, family), {})
+    kind: Any = type(fault.__name__, (between,), {"forward": forward})
+    build = bert if family is BertModel else gpt2
+    return build(n_words, kind).eval()
 
 
 MODELS = {
@@ -128,14 +149,30 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fault_of_the_model_is_found(name: str, healthy: Patient) -> None:
-    model = bert(len(healthy.tokenizer), MODELS[name]).eval()
+    model = faulty(MODELS[name], BertModel, len(healthy.tokenizer))
     assert name in failed(replace(healthy, model=model))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if MODELS[name] is not Blind])
+def test_a_fault_of_a_decoder_is_found(name: str, sentiment: Any, some: Any) -> None:
+    """Forgotten padding is not one: no token of a decoder sees what comes behind it."""
+    tokenizer = byte_level(sentiment["train"]["text"][:])
+    model = faulty(MODELS[name], GPT2Model, len(tokenizer))
+    found = failed(Patient(model, tokenizer, some))
+    assert name in found
+    assert not found & {"padding side", "unknown words", "spans", "seeds"}, "what is not at fault"
+
+
+def test_a_decoder_padded_on_the_left_is_found(sentiment: Any, some: Any) -> None:
+    tokenizer = byte_level(sentiment["train"]["text"][:])
+    patient = Patient(gpt2(len(tokenizer), GPT2Model).eval(), tokenizer, some)
+    assert failed(replace(patient, extract=naive)) == {"padding side"}
 
 
 def test_attention_that_does_not_sum_to_one_and_a_missing_layer_are_found(healthy: Patient) -> None:
     n_words = len(healthy.tokenizer)
-    assert failed(replace(healthy, model=bert(n_words, Unnormalised).eval())) >= {"attention"}
-    assert failed(replace(healthy, model=bert(n_words, Short).eval())) >= {"captured layers"}
+    for fault, name in ((Unnormalised, "attention"), (Short, "captured layers")):
+        assert name in failed(replace(healthy, model=faulty(fault, BertModel, n_words)))
 
 
 def test_a_forgotten_hook_is_found(healthy: Patient) -> None:
@@ -153,7 +190,11 @@ def naive(model: Any, tokenizer: Any, rows: Any, **options: Any) -> States:
     right = extract(model, tokenizer, rows, **options)
     inputs = tokenizer(list(rows["text"]), return_tensors="pt", padding=True)
     with torch.no_grad():
-        states = model.base_model(**inputs, output_hidden_states=True).hidden_states
+        states = model.base_model(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            output_hidden_states=True,
+        ).hidden_states
     mask = inputs["attention_mask"].bool()
     tokens = torch.stack([layer[mask] for layer in states], dim=1).numpy()
     return replace(right, layers=tokens)

@@ -253,6 +253,18 @@ def test_constant_states_say_nothing() -> None:
     assert probe.C_ == C_GRID[0], "a tie goes to the strongest penalty"
 
 
+def test_a_dead_coordinate_is_not_magnified() -> None:
+    """MiniLM has one of size 1e-33: scaled to 1, its weight would be 1e31."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 5)), np.arange(200) % 2
+    X[:, 0] += y
+    X[:, 4] *= 1e-33
+    probe = LinearProbe(C=1.0).fit(X, y)
+    without = LinearProbe(C=1.0).fit(X[:, :4], y)
+    assert probe.coef_[:4] == pytest.approx(without.coef_, abs=1e-5)
+    assert abs(probe.coef_[4]) < 1e-5
+
+
 def test_cross_validation_goes_by_groups() -> None:
     """Small coordinates that name the word let a weak penalty learn words by heart.
 

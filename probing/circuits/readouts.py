@@ -13,7 +13,7 @@ from probing.states.readout import Readout
 from probing.states.recording import recorded
 from probing.states.tokens import Tokens
 
-C = 0.01  # penalty of the fitted readout
+C = 1.0  # penalty of the fitted readout, in the raw space of the states, where edits are made
 
 
 def linear_readout(model: Any, tokens: Tokens, site: str = "all words") -> Readout:
@@ -33,7 +33,7 @@ def linear_readout(model: Any, tokens: Tokens, site: str = "all words") -> Reado
         np.add.reduceat(states * mask[:, None], starts)
         / np.add.reduceat(mask, starts, dtype=states.dtype)[:, None]
     )
-    probe = LinearProbe(C=C).fit(means, tokens.labels)
+    probe = LinearProbe(C=C, standardize=False).fit(means, tokens.labels)
     return Readout(site, probe.coef_, float(probe.intercept_))
 
 

@@ -133,14 +133,16 @@ def moments(X: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted mean and standard deviation of each coordinate.
 
     A coordinate that varies by no more than rounding does gets scale 1: noise is not magnified.
+    So does a dead one, of a size that float32 loses beside the others (MiniLM has one of 1e-33).
     """
     share = (weight / weight.sum()).astype(X.dtype)
     around = X - X[0]  # small numbers: nothing is lost to a large mean
     shift = share @ around
     scale = np.sqrt(np.asarray(share @ (around - shift) ** 2, dtype=float))
     rounding = 16 * np.finfo(X.dtype).eps * np.sqrt(np.asarray(share @ X**2, dtype=float))
+    dead = np.finfo(np.float32).eps * scale.max()
     mean = X[0].astype(float) + shift
-    return mean, np.where(scale > rounding, scale, 1.0)
+    return mean, np.where(scale > np.maximum(rounding, dead), scale, 1.0)
 
 
 def check_states(X: Any, d: int | None = None) -> FloatArray:
