@@ -31,7 +31,10 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
     """One row per split: accuracy and attention mass on the informative word, with 95% intervals.
 
     Intervals resample informative words and patterns, not rows: templated sentences are far
-    from independent. Required: a classifier, and a split "train".
+    from independent. The last token of a decoder may be the informative word itself: its attention
+    to itself counts as mass, but the word reaches the prediction without attention as well.
+    ``word_is_summary`` is the share of such sentences, ``attention_mass_elsewhere`` the mass in
+    all others (nan if there are none). Required: a classifier, and a split "train".
 
     >>> model, tokenizer = load_model("results/transformer", head="classifier")
     >>> evaluate(model, tokenizer, build_dataset())[["split", "accuracy", "attention_mass"]]
@@ -44,11 +47,16 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
     for (name, split), rng in zip(dataset.items(), rngs, strict=True):
         rows = columns_of(split)
         states = extract(model, tokenizer, rows, positions=(), attention=True, logits=True)
+        mass = attention_mass(states)[:, layer - 1].mean(axis=1)
         values = {
             "accuracy": (states.logits > 0) == (states.tokens.labels == 1),
-            "attention_mass": attention_mass(states)[:, layer - 1].mean(axis=1),
+            "attention_mass": mass,
         }
+        elsewhere = ~states.tokens.informative[states.tokens.summary]
         table.append({"split": name, "rows": len(split), "layer": layer})
+        table[-1]["word_is_summary"] = float(1 - elsewhere.mean())
+        apart = float(mass[elsewhere].mean()) if elsewhere.any() else float("nan")
+        table[-1]["attention_mass_elsewhere"] = apart
         for measure, per_sentence in values.items():
             interval = cluster_bootstrap(per_sentence, states.tokens.clusters, rng=rng)
             ends = {f"{measure}_low": interval.low, f"{measure}_high": interval.high}

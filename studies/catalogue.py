@@ -1,6 +1,6 @@
 """All studies, in the order in which every page shows them."""
 
-from studies.practice import bridge, controls, dataset, figure1, probes
+from studies.practice import bridge, causal, controls, dataset, decoders, figure1, probes
 from studies.theory import (
     activations,
     conditional_mean,
@@ -19,7 +19,10 @@ BEYOND_THE_PAPER = (
     yardsticks, scaling, success, layer, activations, conditional_mean, locations,
     noise_length, sweep,
 )  # fmt: skip
-PRACTICE = tuple(module.STUDY for module in (dataset, figure1, probes, bridge, controls))
+PRACTICE = (
+    dataset.STUDY, figure1.STUDY, probes.STUDY, probes.SMOLLM2_STUDY, bridge.STUDY,
+    decoders.STUDY, causal.SMOLLM2_STUDY, controls.STUDY,
+)  # fmt: skip
 PAPER = (*paper.STUDIES, portrait.STUDY)
 THEORY = (*PAPER, *(module.STUDY for module in BEYOND_THE_PAPER))
 STUDIES = (*PRACTICE, *THEORY)

@@ -29,6 +29,7 @@ COMMANDS = {  # name: its module and its script
     "causal": ("studies.practice.causal", "causal.py"),
     "doctor": ("studies.practice.doctor", "doctor.py"),
     "figure1": ("studies.practice.figure1", "figure1.py"),
+    "decoders": ("studies.practice.decoders", "decoders.py"),
     "bridge": ("studies.practice.bridge", "bridge.py"),
     "slr": ("studies.slr_commands", "run_slr.py"),
     "reproduce": ("studies.reproduce", "reproduce.py"),

@@ -15,7 +15,16 @@ from studies.catalogue import PAPER, STUDIES, THEORY
 from studies.making import check_settings, ensure, is_made, with_needs
 from studies.pages import report
 from studies.pages.claims import as_text, keep_claims, read_claims
-from studies.practice import bridge, controls, dataset, figure1, probes, transformer
+from studies.practice import (
+    bridge,
+    causal,
+    controls,
+    dataset,
+    decoders,
+    figure1,
+    probes,
+    transformer,
+)
 from studies.results import read_json
 from studies.settings import ROOT
 from studies.study import Need, Study
@@ -32,7 +41,7 @@ class Options:
     results: Path = Path("results")
     """Folder for all results, one sub-folder per stage."""
     only: tuple[str, ...] = ()
-    """Make only these stages: paper, dataset, figure1, bridge, controls, slr, report."""
+    """Make only these stages: paper, dataset, figure1, bridge, causal, controls, slr, report."""
     seeds: int | None = None
     """Number of training seeds of the small Transformers; None: 5, or 1 with --smoke."""
     smoke: bool = False
@@ -53,7 +62,16 @@ def figure1_stage(options: Options) -> list[Need]:
 def bridge_stage(options: Options) -> list[Need]:
     less: dict[str, Any] = {"sentences": 96, "no_minilm": True} if options.smoke else {}
     places, seeds = places_of(options, "bridge"), options.seeds or 0
-    return [(bridge.STUDY, bridge.Options(**places, seeds=seeds, **less))]
+    few: dict[str, Any] = {"sentences": 96} if options.smoke else {}
+    beside = decoders.Options(**places_of(options, "decoders"), seeds=seeds, **few)
+    whole = bridge.Options(**places, seeds=seeds, **less)
+    return [(bridge.STUDY, whole), (decoders.STUDY, beside)]
+
+
+def causal_stage(options: Options) -> list[Need]:
+    """What SmolLM2 says; not in a quick check, which should not wait for a language model."""
+    asked = replace(causal.SMOLLM2, **places_of(options, "causal"))
+    return [] if options.smoke else [(causal.SMOLLM2_STUDY, asked)]
 
 
 def controls_stage(options: Options) -> list[Need]:
@@ -117,7 +135,8 @@ STAGES = {  # the paper's own figures first: they take seconds
     "paper": Stage(paper_stage, PAPER),
     "dataset": Stage(dataset_stage),
     "figure1": Stage(figure1_stage, (figure1.STUDY, probes.STUDY)),
-    "bridge": Stage(bridge_stage, (bridge.STUDY,)),
+    "bridge": Stage(bridge_stage, (bridge.STUDY, decoders.STUDY)),
+    "causal": Stage(causal_stage, (causal.SMOLLM2_STUDY,)),
     "controls": Stage(controls_stage, (controls.STUDY,)),
     "slr": Stage(slr_stage, BEYOND, make_slr),
     "report": Stage(report_stage, tuple(STUDIES)),

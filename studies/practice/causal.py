@@ -7,7 +7,7 @@ summary token. A prediction is that of the model's classifier, of a linear reado
 model itself: the logit of one word minus that of another, behind a prompt.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -213,4 +213,21 @@ STUDY = study(
     "reflected along v_hat, beside the distractor and random directions; (c) how far the logit "
     "moves towards the other label; (d) cosines of the directions in the weights of each layer's "
     "closest head with those of probes, beside random directions.",
+)
+# What a language model itself says of the animal. Prompt and words had the largest area under the
+# curve on 96 training sentences, of 6 prompts and 4 pairs of words (docs/probing.md).
+SMOLLM2 = Options(
+    model="smollm2",
+    readout="words",
+    words=("lovely", "horrible"),
+    suffix="In one word, the animal is",
+    tests=("reflect",),
+    sentences=48,
+    random=3,
+)
+SMOLLM2_STUDY = replace(
+    STUDY,
+    title="What SmolLM2 says",
+    command="python scripts/causal.py --model smollm2 --readout words --words lovely horrible "
+    '--suffix "In one word, the animal is" --tests reflect --sentences 48 --random 3',
 )

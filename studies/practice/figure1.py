@@ -28,7 +28,7 @@ class Options(StudyOptions):
     seeds: int = 5
     """Number of training seeds of the Transformer from scratch (corpus vectors use seed 0)."""
     smoke: bool = False
-    """Probe MiniLM at two layers on few sentences, without controls, as a quick check."""
+    """Probe MiniLM at two layers on few sentences, without controls or SmolLM2: a quick check."""
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -44,25 +44,30 @@ def transformers(options: Options) -> dict[str, transformer.Options]:
     return models
 
 
-def probes_of(options: Options) -> probes.Options:
-    """The options of the probes of MiniLM."""
-    full = probes.Options(output=options.output.parent / "probes")
-    if not options.smoke:
-        return full
-    return replace(full, layers=(1, 2), max_rows=96, no_controls=True)
+def probes_of(options: Options) -> dict[str, probes.Options]:
+    """The options of the probes of pretrained models, by the model's name."""
+    folder = options.output.parent
+    minilm = probes.Options(output=folder / "probes")
+    if options.smoke:
+        return {"minilm": replace(minilm, layers=(1, 2), max_rows=96, no_controls=True)}
+    return {"minilm": minilm, "smollm2": replace(probes.SMOLLM2, output=folder / "probes-smollm2")}
 
 
 def needs(options: Options) -> list[Need]:
     models = [(transformer.STUDY, each) for each in transformers(options).values()]
-    return [*models, (probes.STUDY, probes_of(options))]
+    # Apart: each of these has workers of its own.
+    studies = (probes.STUDY, probes.SMOLLM2_STUDY)
+    return [*models, *zip(studies, probes_of(options).values(), strict=False)]
 
 
 def run(options: Options) -> Result:
     from studies.practice.figures.figure1 import plot_figure1
 
-    models, probed = model_metrics(options), Tables(probes_of(options).output)
-    bars = pd.concat([transformer_bars(models), minilm_bars(probed["probes"])], ignore_index=True)
-    plane = probed["plane"]
+    models = model_metrics(options)
+    probed = {name: Tables(each.output) for name, each in probes_of(options).items()}
+    parts = [pretrained_bars(name, tables["probes"]) for name, tables in probed.items()]
+    bars = pd.concat([transformer_bars(models), *parts], ignore_index=True)
+    plane = probed["minilm"]["plane"]
     sparsity, sentences = sparsity_part(options)
     return Result(
         {"bars": bars, "models": models, "sparsity": sparsity, "plane": plane},
@@ -103,15 +108,15 @@ def transformer_bars(models: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(published), bars.reset_index()], ignore_index=True)
 
 
-def minilm_bars(table: pd.DataFrame) -> pd.DataFrame:
-    """Bars of MiniLM: means over layers, as in the paper; the reader at its chosen layer."""
+def pretrained_bars(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Bars of one model: means over layers, as in the paper; the reader at its chosen layer."""
     from probing.probes.by_layer import chosen_layers, layer_means
 
     table = probes.true_labels(table)
     means = layer_means(table[table["probe"].isin(["summary", "mean", "head"])])
     recipe = chosen_layers(table[table["probe"] == "reader"])
     bars = pd.concat([means, recipe], ignore_index=True)
-    bars["series"] = "minilm-" + bars["probe"]
+    bars["series"] = f"{name}-" + bars["probe"]
     return bars[["series", "split", "accuracy", "low", "high"]]
 
 
@@ -163,9 +168,10 @@ def claims(tables: Tables) -> Iterator[Claim]:
     for split, least in (("test", 0.85), ("ood_tokens", 0.75)):
         yield bar("MiniLM [CLS], mean over layers", "minilm-summary", split, least, "BERT")
     goals = {"test": 0.95, "ood_structure": 0.95, "ood_tokens": 0.85, "ood_structure_tokens": 0.85}
-    for split, least in goals.items():
-        name = "MiniLM, locate with k and read with v"
-        yield bar(name, "minilm-reader", split, least, "BERT's [CLS]")
+    for series, model in (("minilm", "MiniLM"), ("smollm2", "SmolLM2")):
+        for split, least in goals.items():
+            name = f"{model}, locate with k and read with v"
+            yield bar(name, f"{series}-reader", split, least, "BERT's [CLS]")
     mass = tables["sparsity"].groupby(["model", "split"])["mass"].mean()
     for split in ("test", "ood_structure"):
         yield Claim(
@@ -216,6 +222,6 @@ STUDY = study(
     figure1="Token-wise sparsity and internal linear representations. (a) Attention of "
     "[CLS] in a trained one-layer Transformer. (b) Its mass on the informative word, beside "
     "the untrained model and uniform attention. (c) Accuracy by split: the published bars of "
-    "BERT, probes of MiniLM, small Transformers; lines are 95% intervals. (d) Tokens in MiniLM "
-    "along the directions of a location probe and a value probe.",
+    "BERT, probes of MiniLM and SmolLM2, small Transformers; lines are 95% intervals. (d) Tokens "
+    "in MiniLM along the directions of a location probe and a value probe.",
 )

@@ -251,3 +251,19 @@ STUDY = study(
     "an untrained model of the same architecture. Dashed line: the layer chosen by "
     "cross-validation over training words.",
 )
+# A real language model, at some of its 30 layers and on fewer sentences.
+SMOLLM2 = Options(
+    model="smollm2",
+    layers=(6, 12, 18, 24, 30),
+    max_rows=300,
+    no_controls=True,
+    output=Path("results/probes-smollm2"),
+)
+SMOLLM2_STUDY = replace(
+    STUDY,
+    title="Probes by layer: SmolLM2",
+    folder="probes-smollm2",
+    command="python scripts/probe.py --model smollm2 --layers 6 12 18 24 30 --max-rows 300 "
+    "--no-controls --output results/probes-smollm2",
+    claims=lambda tables: [],
+)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from studies.practice.subject import SPEC
-from studies.rendering import interval
+from studies.rendering import interval, number
 from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
 from studies.study import Options as StudyOptions
@@ -252,7 +252,12 @@ def says(tables: Tables) -> Said:
     for name, label in columns.items():
         ends = table[[name, f"{name}_low", f"{name}_high"]].to_numpy()
         table[label] = [interval(x, low, high, 3) for x, low, high in ends]
-    return [table[["rows", *columns.values()]]]
+    shown = table[["rows", *columns.values()]]
+    if not table["word_is_summary"].any():
+        return [shown]
+    # A decoder: its last word, which it is read at, may be the word that decides.
+    more = {"word_is_summary": "it is the last word", "attention_mass_elsewhere": "where not last"}
+    return [shown.join(table[list(more)].rename(columns=more).map(number))]
 
 
 STUDY = study(__name__, "A Transformer from scratch", "python scripts/train_transformer.py")

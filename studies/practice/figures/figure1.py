@@ -36,19 +36,24 @@ SPLIT_NAMES = {
 
 
 class Series(NamedTuple):
-    """Labels and colour of one series of bars."""
+    """Labels, colour and hatching of one series of bars."""
 
     label: str  # in tables and on pages
     colour: str
     short: str = ""  # in the legend, where it continues the label above
+    hatch: str | None = None
 
 
 SERIES = {  # by name in the table
-    "bert-published": Series("BERT [CLS], published", GREY),
+    "bert-published": Series("BERT [CLS], published", GREY, hatch="//"),
     "minilm-summary": Series("MiniLM [CLS]", SKY),
     "minilm-mean": Series("MiniLM token mean", BLUE),
     "minilm-head": Series("MiniLM, single-location head", GREEN),
     "minilm-reader": Series("MiniLM, locate and read (layer by CV)", YELLOW),
+    "smollm2-summary": Series("SmolLM2 last token", SKY, hatch="...."),
+    "smollm2-mean": Series("SmolLM2 token mean", BLUE, hatch="...."),
+    "smollm2-head": Series("SmolLM2, single-location head", GREEN, hatch="...."),
+    "smollm2-reader": Series("SmolLM2, locate and read (layer by CV)", YELLOW, hatch="...."),
     "tiny": Series("1-layer Transformer, from scratch", ORANGE),
     "tiny-corpus": Series("1-layer Transformer, with corpus vectors", RED, "… with corpus vectors"),
     "tiny-swap": Series(
@@ -135,17 +140,16 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
 
 def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
     splits = list(SPLIT_NAMES)
-    series = [name for name in SERIES if name in set(table["series"])]
+    drawn = set(table["series"]) - {"smollm2-mean", "smollm2-head"}  # too many; in the table
+    series = [name for name in SERIES if name in drawn]
     width = 0.85 / len(series)
     for i, name in enumerate(series):
         label, colour = SERIES[name].short or SERIES[name].label, SERIES[name].colour
         rows = table[table["series"] == name].set_index("split").reindex(splits)
         values, low, high = rows[["accuracy", "low", "high"]].to_numpy(float).T
         places = np.arange(len(splits)) + (i - (len(series) - 1) / 2) * width
-        hatch = "//" if name == "bert-published" else None
-        ax.bar(
-            places, values, width * 0.92, color=colour, label=label, hatch=hatch, edgecolor="white"
-        )
+        style: dict[str, Any] = {"hatch": SERIES[name].hatch, "edgecolor": "white"}
+        ax.bar(places, values, width * 0.92, color=colour, label=label, **style)
         errors = np.maximum(0, [values - low, high - values])
         ax.errorbar(places, values, errors, fmt="none", ecolor=BLACK, elinewidth=0.8)
         if "lowest_seed" in rows and rows["seeds"].max() > 1:  # training seeds apart

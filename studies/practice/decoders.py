@@ -1,0 +1,168 @@
+"""Are k* and v* in decoders as well? 1-layer GPT-2 and Llama beside BERT, over training seeds.
+
+All are trained on the same sentences; a decoder is read at its last token, and Llama has rotary
+positions. For each the study measures attention on the informative word, compares directions in the
+weights with those of probes, and erases or reflects states. Missing models are trained first, in
+the folder `models` next to the output.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pandas as pd
+
+from studies.practice import transformer
+from studies.practice.bridge import over_seeds
+from studies.rendering import spread
+from studies.study import Claim, Need, Result, Said, Tables, study
+from studies.study import Options as StudyOptions
+from studies.workers import in_parallel
+
+NAMES = {"bert": "BERT", "gpt2": "GPT-2", "llama": "Llama"}
+QUANTITIES = {  # in the table `quantities`: name on pages
+    "mass": "attention on the word",
+    "mass_elsewhere": "... where it is not the last word",
+    "mass_untrained": "... in an untrained model",
+    "kappa": "cos(key, k_hat)",
+    "kappa_null": "... of random directions, 95%",
+    "nu": "cos(value, v_hat)",
+    "nu_null": "... of random directions, 95%",
+    "accuracy": "accuracy",
+    "erased": "... value erased at the word (LEACE)",
+    "erased_distractor": "... the same at the distractor",
+    "erased_random": "... a random direction at the word",
+    "located": "attention on the word, location erased (LEACE)",
+    "reflected": "predictions turned by reflection along v_hat",
+    "reflected_random": "... along a random direction",
+    "ablated": "accuracy without the head",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    output: Path = Path("results/decoders")
+    """Folder for tables and figures."""
+    seeds: int = 5
+    """Number of training seeds of each model."""
+    sentences: int = 480
+    """Largest number of sentences per split; directions come from those of the training split."""
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1 or self.sentences < 48:
+            raise ValueError("--seeds must be at least 1 and --sentences at least 48")
+
+
+def transformers(options: Options) -> list[transformer.Options]:
+    folder = options.output.parent / "models"
+    return [
+        each
+        for architecture in get_args(transformer.ArchitectureName)
+        for each in transformer.tiny_models(folder, options.seeds, architecture).values()
+    ]
+
+
+def needs(options: Options) -> list[Need]:
+    return [(transformer.STUDY, each) for each in transformers(options)]
+
+
+def run(options: Options) -> Result:
+    from studies.practice.figures.decoders import plot_decoders
+
+    look = functools.partial(look_into, options.sentences)
+    rows = in_parallel(look, transformers(options), "looking into models")
+    table = pd.DataFrame(rows)
+    return Result({"quantities": table}, {"decoders": plot_decoders(table)})
+
+
+def look_into(sentences: int, ours: transformer.Options) -> dict[str, Any]:
+    """All quantities of one trained model, on the test split."""
+    from data_gen import build_dataset
+    from probing.circuits.causal import Trial, causal_table
+    from probing.circuits.directions import directions_table
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.models.training import one_torch_thread
+    from probing.sentences import draw_by_word
+    from probing.states.tokens import tokenise
+
+    with one_torch_thread():
+        model, tokenizer = load_model(str(ours.output), head="classifier")
+        dataset = build_dataset()
+        train, test = (
+            tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], sentences)))
+            for name in ("train", "test")
+        )
+        directions = directions_table(model, train).iloc[0]
+        untrained = directions_table(untrained_like(model, ours.seed), train).iloc[0]
+        causal = causal_table(Trial(model, train, test), layers=[0], doses=[])
+    metrics = Tables(ours.output)["metrics"].set_index("split").loc["test"]
+    effects = causal.set_index(["test", "edit", "site"])
+
+    def effect(test: str, edit: str, site: str, column: str) -> float:
+        return float(effects.loc[(test, edit, site), column])
+
+    return {
+        "architecture": ours.architecture,
+        "seed": ours.seed,
+        "mass": metrics["attention_mass"],
+        "mass_elsewhere": metrics["attention_mass_elsewhere"],
+        "mass_untrained": untrained["attention_mass"],
+        "kappa": abs(directions["kappa"]),
+        "kappa_null": directions["kappa_null_95"],
+        "nu": abs(directions["nu"]),
+        "nu_null": directions["nu_null_95"],
+        "accuracy": metrics["accuracy"],
+        "erased": effect("erase value", "LEACE", "informative", "accuracy"),
+        "erased_distractor": effect("erase value", "LEACE", "distractor", "accuracy"),
+        "erased_random": effect("erase value", "random", "informative", "accuracy"),
+        "located": effect("erase location", "LEACE", "all words", "attention_mass"),
+        "reflected": effect("reflect", "v_hat", "informative", "flips"),
+        "reflected_random": effect("reflect", "random", "informative", "flips"),
+        "ablated": effect("ablate head", "all heads", "summary", "accuracy"),
+    }
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    """The requirements are those of the encoder in the study `bridge`."""
+    for architecture, rows in tables["quantities"].groupby("architecture", sort=False):
+        if architecture == "bert":
+            continue
+        name = NAMES[str(architecture)]
+
+        def interval(column: str, rows: pd.DataFrame = rows) -> dict[str, str]:
+            return {"interval": over_seeds(rows[column])}
+
+        for column, k, least in (("kappa", "k", 0.7), ("nu", "v", 0.85)):
+            text = f"1-layer {name}: cosine of {k} in the weights and {k}_hat "
+            text += f"(random: {rows[f'{column}_null'].mean():.2f})"
+            yield Claim.at_least(text, rows[column], least, **interval(column))
+        text = f"1-layer {name}: accuracy, value erased (LEACE)"
+        yield Claim.at_most(text, rows["erased"], 0.6, **interval("erased"))
+        text = f"1-layer {name}: predictions turned by reflection along v_hat"
+        yield Claim.at_least(text, rows["reflected"], 0.95, **interval("reflected"))
+
+
+def says(tables: Tables) -> Said:
+    groups = tables["quantities"].groupby("architecture", sort=False)
+    n = int(groups["seed"].nunique().max())
+    shown = groups[list(QUANTITIES)].agg(spread).rename(index=NAMES, columns=QUANTITIES).T
+    return [
+        "One layer, one head, 32 dimensions, trained on the same sentences; test split, mean "
+        f"(range) over {n} training seeds. A decoder is read at its last token, which in half of "
+        "these sentences is the informative word itself: its attention to itself counts, but the "
+        "word then reaches the prediction without attention too. Cosines are absolute.",
+        shown.rename_axis(index="quantity", columns=None),
+    ]
+
+
+STUDY = study(
+    __name__,
+    "k* and v* in decoders",
+    "python scripts/decoders.py",
+    decoders="One-layer models from scratch on the test split: dots are training seeds, bars their "
+    "mean. (a) Attention of the summary token on the informative word; (b) cosines of the "
+    "directions in the weights with those of probes (dotted: 95% of random directions); (c) "
+    "accuracy after edits of the embeddings, and predictions turned by reflection.",
+)

@@ -1,0 +1,61 @@
+"""Figure of 1-layer decoders beside BERT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from slr.figures import BLACK, BLUE, GREEN, ORANGE, journal_style
+
+COLOURS = {"bert": BLUE, "gpt2": ORANGE, "llama": GREEN}
+NAMES = {"bert": "BERT (read at [CLS])", "gpt2": "GPT-2", "llama": "Llama (rotary positions)"}
+MASS = {"mass": "all\nsentences", "mass_elsewhere": "word not\nlast", "mass_untrained": "untrained"}
+COSINES = {"kappa": "key, $\\hat k$", "nu": "value, $\\hat v$"}
+EFFECTS = {
+    "erased": "erased\nat word",
+    "erased_distractor": "erased at\ndistractor",
+    "erased_random": "random\nat word",
+    "reflected": "turned\nby $\\hat v$",
+    "reflected_random": "turned by\nrandom",
+}
+
+
+def plot_decoders(table: pd.DataFrame) -> Figure:
+    """Three panels of quantities, grouped by architecture: columns of the study's table."""
+    with journal_style():
+        figure = Figure(figsize=(10.0, 3.4), layout="constrained")
+        axes: Any = figure.subplots(1, 3, width_ratios=[3, 2, 5], sharey=True)
+        mass, cosines, effects = axes
+        _draw(mass, table, MASS)
+        mass.set_title("(a) attention on the word", loc="left")
+        _draw(cosines, table, COSINES)
+        for i, name in enumerate(COSINES):
+            null = table[f"{name}_null"].mean()
+            cosines.plot([i - 0.42, i + 0.42], [null, null], ":", color=BLACK, lw=1)
+        cosines.set_title("(b) |cosine| of weights and probe", loc="left")
+        _draw(effects, table, EFFECTS)
+        effects.axvline(2.5, color=BLACK, lw=0.6)
+        effects.set_title("(c) accuracy after an edit; predictions turned", loc="left")
+        mass.set_ylim(0, 1.05)
+        figure.legend(*mass.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _draw(ax: Axes, table: pd.DataFrame, quantities: Mapping[str, str]) -> None:
+    """Draw the mean of each quantity as a bar, and training seeds as dots, by architecture."""
+    width = 0.8 / len(COLOURS)
+    for i, (architecture, colour) in enumerate(COLOURS.items()):
+        rows = table[table["architecture"] == architecture]
+        places = np.arange(len(quantities)) + (i - (len(COLOURS) - 1) / 2) * width
+        means = [rows[name].mean() for name in quantities]
+        ax.bar(places, means, 0.9 * width, color=colour, alpha=0.6, label=NAMES[architecture])
+        for place, name in zip(places, quantities, strict=True):
+            ax.plot([place] * len(rows), rows[name], ".", color=BLACK, ms=4)
+    ax.set_xticks(range(len(quantities)), list(quantities.values()))
+    ax.tick_params(axis="x", labelsize=7)
+    ax.grid(visible=False, axis="x")
