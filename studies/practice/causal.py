@@ -188,18 +188,18 @@ def by_layer(rows: pd.DataFrame, texts: pd.Series) -> pd.DataFrame:
 
 def directions_said(directions: pd.DataFrame) -> Said:
     strongest = directions.sort_values("attention_mass", ascending=False).head(N_HEADS)
-    nulls = {"": "", "_null_95": ", random", "_covariance_null_95": ", random (states)"}
+    nulls = {"": "", "_null_95": ": random", "_covariance_null_95": ": random (states)"}
     cosines = {
         f"{overlap}{null}": f"{name}{kind}"
-        for overlap, name in (("kappa", "cos(key, k_hat)"), ("nu", "cos(value, v_hat)"))
+        for overlap, name in (("kappa", "k"), ("nu", "v"))
         for null, kind in nulls.items()
     }
-    columns = {"attention_mass": "attention on the word"} | cosines
+    columns = {"attention_mass": "attention"} | cosines
     heads = strongest.set_index(["layer", "head"])[list(columns)].abs().rename(columns=columns)
     return [
         "The heads with most attention on the informative word, among those that read the edited "
-        "layers: absolute cosines of their directions with those of probes, beside the 95% "
-        "quantiles of random directions.",
+        "layers: absolute cosines of their key direction with k_hat (k) and of their value "
+        "direction with v_hat (v), beside the 95% quantiles of random directions.",
         heads.map(number),
     ]
 
@@ -208,11 +208,11 @@ STUDY = study(
     __name__,
     "Causal tests of any model",
     "python scripts/causal.py",
-    causal="Causal tests by layer. (a) The direction that tells the labels apart is erased at the "
-    "informative word, at a distractor or at the summary token; (b) the informative word is "
-    "reflected along v_hat, beside the distractor and random directions; (c) how far the logit "
-    "moves towards the other label; (d) cosines of the directions in the weights of each layer's "
-    "closest head with those of probes, beside random directions.",
+    causal="Causal tests by layer, a panel for each kind that was run: the direction that tells "
+    "the labels apart is erased at the informative word, at a distractor or at the summary token; "
+    "the informative word is reflected along v_hat, beside the distractor and random directions; "
+    "how far this moves the logit towards the other label; cosines of the directions in the "
+    "weights of heads with those of probes, beside random directions.",
 )
 # What a language model itself says of the animal. Prompt and words had the largest area under the
 # curve on 96 training sentences, of 6 prompts and 4 pairs of words (docs/probing.md).

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, journal_style
+from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, journal_style, panels
 
 SITES = {"informative": BLUE, "distractor": GREEN, "summary": PURPLE}
 TURNS = {  # edit, site: its colour, its name
@@ -18,24 +19,27 @@ TURNS = {  # edit, site: its colour, its name
     ("random", "informative"): (GREY, "random"),
     ("random (states)", "informative"): (BLACK, "random, as states vary"),
 }
+COSINES = {"kappa": (BLUE, "key, $\\hat k$", -0.15), "nu": (ORANGE, "value, $\\hat v$", 0.15)}
+EDITED = "layer whose states are edited (0: embeddings)"
 
 
 def plot_causal_tests(causal: pd.DataFrame, directions: pd.DataFrame) -> Figure:
-    """Four panels over the layers of one model, from the tables of ``causal`` studies."""
+    """A panel for each kind of test in the tables of the study `causal`, over layers."""
+    tests = set(causal["test"])
+    draw: list[Callable[[Axes], None]] = []
+    if "erase value" in tests:
+        draw.append(partial(_draw_erasure, causal=causal))
+    if "reflect" in tests:
+        draw += [partial(_draw_flips, causal=causal), partial(_draw_shifts, causal=causal)]
+    draw.append(partial(_draw_cosines, directions=directions))
+    columns = 2 if len(draw) in (2, 4) else len(draw)
+    rows = len(draw) // columns
     with journal_style():
-        figure = Figure(figsize=(9.0, 6.0), layout="constrained")
-        axes: Any = figure.subplots(2, 2)
-        _draw_erasure(axes[0, 0], causal)
-        _draw_turns(axes[0, 1], causal, "flips")
-        axes[0, 1].set(title="(b) reflect along $\\hat v$", ylabel="changed predictions")
-        axes[0, 1].set_ylim(-0.03, 1.05)
-        axes[0, 1].legend(fontsize=7)
-        _draw_turns(axes[1, 0], causal, "shift")
-        axes[1, 0].set(title="(c) how far the logit moves", ylabel="share of the labels' distance")
-        _draw_cosines(axes[1, 1], directions)
-        for ax in axes.flat:
-            ax.title.set_horizontalalignment("left")
-            ax.title.set_position((0, 1))
+        figure, axes = panels(rows, columns, (3.6 * columns + 0.4, 2.9 * rows))
+        for letter, ax, panel in zip("abcd", axes, draw, strict=False):
+            panel(ax)
+            ax.set_title(f"({letter}) {ax.get_title()}", loc="left")
+            ax.set_title("")
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
@@ -52,9 +56,19 @@ def _draw_erasure(ax: Axes, causal: pd.DataFrame) -> None:
     before = causal.loc[causal["test"] == "none", "accuracy"].iloc[0]
     ax.axhline(before, color=BLACK, lw=0.8, ls="--", label="no edit")
     ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
-    ax.set(title="(a) erase the label (LEACE)", ylabel="accuracy", ylim=(-0.03, 1.05))
-    ax.set_xlabel("layer whose states are edited (0: embeddings)")
+    ax.set(title="erase the label (LEACE)", ylabel="accuracy", ylim=(-0.03, 1.05), xlabel=EDITED)
     ax.legend(fontsize=7)
+
+
+def _draw_flips(ax: Axes, causal: pd.DataFrame) -> None:
+    _draw_turns(ax, causal, "flips")
+    ax.set(title="reflect along a direction", ylabel="changed predictions", ylim=(-0.03, 1.05))
+    ax.legend(fontsize=7)
+
+
+def _draw_shifts(ax: Axes, causal: pd.DataFrame) -> None:
+    _draw_turns(ax, causal, "shift")
+    ax.set(title="how far the logit moves", ylabel="in distances between the labels")
 
 
 def _draw_turns(ax: Axes, causal: pd.DataFrame, column: str) -> None:
@@ -63,20 +77,18 @@ def _draw_turns(ax: Axes, causal: pd.DataFrame, column: str) -> None:
         part = rows[(rows["edit"] == edit) & (rows["site"] == site)].sort_values("layer")
         if len(part):
             ax.plot(part["layer"], part[column], "o-", color=colour, ms=4, label=label)
-    ax.set_xlabel("layer whose states are edited (0: embeddings)")
+    ax.set_xlabel(EDITED)
 
 
 def _draw_cosines(ax: Axes, directions: pd.DataFrame) -> None:
-    """Draw the closest head of each layer, for key and value apart."""
-    kinds = {"kappa": (BLUE, "key, $\\hat k$"), "nu": (ORANGE, "value, $\\hat v$")}
-    for name, (colour, label) in kinds.items():
-        size = directions[name].abs().groupby(directions["layer"]).max()
-        ax.plot(size.index, size, "o-", color=colour, ms=4, label=label)
+    """Draw a dot per head; by chance one in twenty is above the dotted line of its layer."""
+    for name, (colour, label, shift) in COSINES.items():
+        ax.plot(directions["layer"] + shift, directions[name].abs(), ".", color=colour, label=label)
         for kind, style in (("null", ":"), ("covariance_null", "--")):
             null = directions.groupby("layer")[f"{name}_{kind}_95"].first()
             ax.plot(null.index, null, ls=style, color=colour, lw=0.9)
     ax.plot([], [], ls=":", color=GREY, label="random, 95%")
-    ax.plot([], [], ls="--", color=GREY, label="random as states vary, 95%")
-    ax.set(title="(d) directions in the weights", ylabel="largest |cosine| of a head")
+    ax.plot([], [], ls="--", color=GREY, label="random, as states vary, 95%")
+    ax.set(title="directions in the weights", ylabel="|cosine|, one dot per head")
     ax.set(xlabel="layer of the head", ylim=(-0.03, 1.05))
     ax.legend(fontsize=7)
