@@ -33,7 +33,11 @@ from slr.dynamics.portrait import fixed_points
 from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
 from studies.practice.figures.bridge import EDITS, plot_causal, plot_learning
-from studies.practice.figures.figure1 import PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
+from studies.practice.figures.causal import plot_causal_tests
+from studies.practice.figures.decoders import COLOURS as COLOURS_OF
+from studies.practice.figures.decoders import COSINES, EFFECTS, MASS, plot_decoders
+from studies.practice.figures.decoders import NAMES as LABELS
+from studies.practice.figures.figure1 import NOT_DRAWN, PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
 from studies.practice.figures.probes import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
@@ -364,7 +368,7 @@ def check_figure_1() -> None:
     (_, top), (below, scatter) = (part.axes for part in figure.subfigs)
     for model, rows in mass.groupby("model"):
         assert_array_equal(bars(top, model), rows["mass"])
-    for number, name in enumerate(SERIES):
+    for number, name in enumerate(name for name in SERIES if name not in NOT_DRAWN):
         rows = accuracy[accuracy["series"] == name]
         assert_array_equal(bars(below, SERIES[name].short or SERIES[name].label), rows["accuracy"])
         assert_allclose(all_error_bars(below)[number], [rows["low"], rows["high"]])
@@ -411,6 +415,7 @@ def causal_tests() -> pd.DataFrame:
           for dose in (0.5, 1.0, 2.0)),
         *(("reflect", edit, "informative", layer, np.nan) for edit in ("v_hat", "random")
           for layer in (0, 1)),
+        *(("reflect", "v_hat", "distractor", layer, np.nan) for layer in (0, 1)),
     ]  # fmt: skip
     tests = pd.DataFrame(cells, columns=["test", "edit", "site", "layer", "dose"])
     models = {"seed": range(3), "model": ["tiny", "small"], "split": ["test", "train"]}
@@ -448,6 +453,7 @@ def check_causal() -> None:
     assert_allclose(curve(doses, "reflect along random directions").y, [rows["flips"].mean()])
     small = table[(table["model"] == "small") & (table["split"] == "test")]
     small = small[(small["test"] == "reflect") & (small["edit"] == "v_hat")]
+    small = small[small["site"] == "informative"]
     by_layer = small.groupby("layer")["flips"].mean()
     assert_allclose(curve(heads, "2 layers, from scratch"), [by_layer.index, by_layer])
 
@@ -480,6 +486,50 @@ def check_probes() -> None:
 
 # ---- every check, and every check of a wrong drawing
 
+
+def check_causal_tests() -> None:
+    layers = [0, 1, 2]
+    sites = {"informative": "LEACE random v_hat", "distractor": "LEACE v_hat", "summary": "LEACE"}
+    tests = {"erase value": "LEACE random", "reflect": "v_hat random"}
+    cells = [
+        (test, edit, site, layer)
+        for test, edits in tests.items()
+        for site, own in sites.items()
+        for edit in edits.split()
+        if edit in own.split()
+        for layer in layers
+    ]
+    table = pd.DataFrame(cells, columns=["test", "edit", "site", "layer"])
+    rng = np.random.default_rng(0)
+    table[["accuracy", "flips", "shift"]] = rng.random((len(table), 3))
+    none = pd.DataFrame({"test": ["none"], "accuracy": [0.9]})
+    names = "kappa nu kappa_null_95 nu_null_95 kappa_covariance_null_95 nu_covariance_null_95"
+    directions = table_of({"layer": [1, 2], "head": [1, 2]}, names)
+    erasure, flips, shifts, cosines = plot_causal_tests(pd.concat([table, none]), directions).axes
+
+    def rows(test: str, edit: str, site: str) -> pd.DataFrame:
+        part = table[(table["test"] == test) & (table["edit"] == edit) & (table["site"] == site)]
+        return part.sort_values("layer")
+
+    for site in sites:
+        expected = rows("erase value", "LEACE", site)["accuracy"]
+        assert_allclose(curve(erasure, site), [layers, expected])
+    for label, site in (("informative word", "informative"), ("distractor", "distractor")):
+        part = rows("reflect", "v_hat", site)
+        assert_allclose(curve(flips, f"$\\hat v$, {label}"), [layers, part["flips"]])
+        assert_allclose(curve(shifts, f"$\\hat v$, {label}"), [layers, part["shift"]])
+    assert_allclose(curve(cosines, "value, $\\hat v$").y, directions["nu"].abs())
+
+
+def check_decoders() -> None:
+    quantities = [*MASS, *COSINES, *EFFECTS, "kappa_null", "nu_null"]
+    table = table_of({"architecture": list(COLOURS_OF), "seed": range(3)}, " ".join(quantities))
+    means = table.groupby("architecture")[quantities].mean()
+    for ax, names in zip(plot_decoders(table).axes, (MASS, COSINES, EFFECTS), strict=True):
+        for architecture, label in LABELS.items():
+            assert_allclose(bars(ax, label), means.loc[architecture, list(names)])
+
+
 CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its numbers
     check_bands: "plot fill_between",
     check_single_runs: "plot",
@@ -494,6 +544,8 @@ CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its num
     check_sweep: "pcolormesh",
     check_curve: "errorbar",
     check_figure_1: "bar errorbar scatter",
+    check_causal_tests: "plot",
+    check_decoders: "bar",
     check_probes: "plot errorbar",
     check_learning: "plot fill_between",
     check_causal: "bar errorbar plot fill_between",

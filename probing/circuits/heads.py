@@ -46,6 +46,9 @@ def head_directions(model: Any, tokens: Tokens, readout: Readout | None = None) 
     The key direction is the mean over the words of a sentence; the value direction is the sum over
     all tokens, among which attention shares out a weight of 1. The readout is the logit difference
     of the classifier or, if given, ``readout``.
+
+    >>> heads = head_directions(model, tokenise(tokenizer, dataset["train"].select(range(480))))
+    >>> heads[0].layer, heads[0].head, heads[0].key.shape
     """
     tokens = read_by(model, tokens)
     n = max(1, MAX_TOKENS // int(tokens.lengths.max()))

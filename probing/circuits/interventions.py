@@ -140,7 +140,11 @@ class Leace(Edit):
 
 @contextmanager
 def without_heads(model: Any, heads: list[tuple[int, int]]) -> Iterator[None]:
-    """Run the block with these heads (layer, head: both from 1) ablated: they write zeros."""
+    """Run the block with these heads (layer, head: both from 1) ablated: they write zeros.
+
+    >>> with without_heads(model, [(1, 1)]):
+    ...     read(model, tokens).logits
+    """
     _check_heads(model, heads)
 
     def silence(call: Call) -> None:
@@ -157,6 +161,9 @@ def reading_only(model: Any, layer: int, tokens: Tokens, site: str) -> Iterator[
     """Run the block with the summary token reading the tokens of a site alone, all equally.
 
     This holds in all heads of ``layer`` (from 1), whatever their scores.
+
+    >>> with reading_only(model, 1, tokens, "distractor"):
+    ...     read(model, tokens).logits
     """
     _check_heads(model, [(layer, 1)])
     tokens = read_by(model, tokens)

@@ -106,7 +106,7 @@ def plot_causal(table: pd.DataFrame) -> Figure:
         location.set_title("(b) erase what marks the informative token", loc="left")
         location.set_ylabel("accuracy, attention")
         _draw_doses(axes[1, 0], part)
-        _draw_heads(axes[1, 1], table)
+        _draw_layers(axes[1, 1], table)
         return figure
 
 
@@ -147,6 +147,7 @@ def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
         ("random", GREY, "along random directions"),
     ):
         rows = part[(part["edit"] == edit) & (part["layer"] == 0)]
+        rows = rows[rows["site"] == "informative"]
         steered = rows[rows["test"] == "steer"].groupby("dose")["flips"]
         _line(ax, steered, colour, f"steer {name}", alpha=0.25)
         flips = rows[rows["test"] == "reflect"]["flips"].mean()
@@ -158,7 +159,7 @@ def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
     ax.legend(loc="center left", bbox_to_anchor=(0.4, 0.62), fontsize=7)
 
 
-def _draw_heads(ax: Axes, table: pd.DataFrame) -> None:
+def _draw_layers(ax: Axes, table: pd.DataFrame) -> None:
     """Draw the share of predictions changed by reflection at the informative token, by layer."""
     ax.set_title("(d) after which layer is it too late?", loc="left")
     for model, colour, label in (
@@ -168,6 +169,7 @@ def _draw_heads(ax: Axes, table: pd.DataFrame) -> None:
     ):
         rows = table[(table["model"] == model) & (table["split"] == "test")]
         rows = rows[(rows["test"] == "reflect") & (rows["edit"] == "v_hat")]
+        rows = rows[rows["site"] == "informative"]
         if len(rows):
             _line(ax, rows.groupby("layer")["flips"], colour, label, alpha=0.2)
     ax.set(

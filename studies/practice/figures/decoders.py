@@ -37,7 +37,7 @@ def plot_decoders(table: pd.DataFrame) -> Figure:
         for i, name in enumerate(COSINES):
             null = table[f"{name}_null"].mean()
             cosines.plot([i - 0.42, i + 0.42], [null, null], ":", color=BLACK, lw=1)
-        cosines.set_title("(b) |cosine| of weights and probe", loc="left")
+        cosines.set_title("(b) |cosine| with probes", loc="left")
         _draw(effects, table, EFFECTS)
         effects.axvline(2.5, color=BLACK, lw=0.6)
         effects.set_title("(c) accuracy after an edit; predictions turned", loc="left")

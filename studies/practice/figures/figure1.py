@@ -62,6 +62,7 @@ SERIES = {  # by name in the table
         "… with swapped corpus (control)",
     ),
 }
+NOT_DRAWN = {"smollm2-mean", "smollm2-head"}  # there are bars enough; tables have them
 ROLE_STYLES = {
     "neutral": (GREY, ".", 6),
     "distractor": (ORANGE, "s", 14),
@@ -140,7 +141,7 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
 
 def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
     splits = list(SPLIT_NAMES)
-    drawn = set(table["series"]) - {"smollm2-mean", "smollm2-head"}  # too many; in the table
+    drawn = set(table["series"]) - NOT_DRAWN
     series = [name for name in SERIES if name in drawn]
     width = 0.85 / len(series)
     for i, name in enumerate(series):
