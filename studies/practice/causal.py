@@ -47,7 +47,7 @@ class Options(Subject, StudyOptions):
     """Layers (from 1) whose heads are ablated; by default that with most attention on the word."""
     tests: tuple[Test, ...] = get_args(Test)
     """The tests to run: erase value, erase location, reflect, steer, ablate head, read only."""
-    random: int = 5
+    random: int = 3
     """Number of random directions of each kind."""
     output: Path = Path("results/causal")
     """Folder for the tables and the figure."""
@@ -107,17 +107,12 @@ def loaded(options: Options) -> tuple[str, Any, Any]:
     """The kind of readout, the model with the head that it needs, and the tokenizer."""
     from probing.states.anatomy import anatomy_of
 
-    kind: str = options.readout
-    if kind == "words":
-        return kind, *options.load(head="language")
-    if kind == "classifier":
-        return kind, *options.load(head="classifier")
-    model, tokenizer = options.load()
-    if kind == "auto":
-        if any("Classification" in name for name in model.config.architectures or []):
-            return "classifier", *options.load(head="classifier")
-        kind = "summary" if anatomy_of(model).causal else "mean"
-    return kind, model, tokenizer
+    if options.readout != "auto":
+        heads: dict[str, Any] = {"words": "language", "classifier": "classifier"}
+        return options.readout, *options.load(heads.get(options.readout))
+    model, tokenizer, classifies = options.load_whole()
+    pooled = "summary" if anatomy_of(model).causal else "mean"
+    return "classifier" if classifies else pooled, model, tokenizer
 
 
 def sentences(options: Options, tokenizer: Any, split: Any) -> Any:
@@ -223,11 +218,10 @@ SMOLLM2 = Options(
     suffix="In one word, the animal is",
     tests=("reflect",),
     sentences=48,
-    random=3,
 )
 SMOLLM2_STUDY = replace(
     STUDY,
     title="What SmolLM2 says",
     command="python scripts/causal.py --model smollm2 --readout words --words lovely horrible "
-    '--suffix "In one word, the animal is" --tests reflect --sentences 48 --random 3',
+    '--suffix "In one word, the animal is" --tests reflect --sentences 48',
 )

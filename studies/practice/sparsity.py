@@ -44,10 +44,7 @@ def run(options: Options) -> Result:
     from probing.evaluation import compare_dependence, compare_sparsity
     from probing.models.pretrained import untrained_like
 
-    model, tokenizer = options.load()
-    classifies = any("Classification" in name for name in model.config.architectures or [])
-    if classifies:
-        model, tokenizer = options.load("classifier")
+    model, tokenizer, classifies = options.load_whole()
     dataset = options.read_data()
     options.check_known_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}

@@ -48,6 +48,13 @@ class Subject:
         place: dict[str, Any] = {"device": self.device, "device_map": self.device_map}
         return load_model(self.model, head=head, dtype=self.dtype, **place)
 
+    def load_whole(self) -> tuple[Any, Any, bool]:
+        """The model with its classifier if it has one, its tokenizer, and whether it has one."""
+        from probing.models.pretrained import has_classifier
+
+        classifies = has_classifier(self.model)
+        return *self.load("classifier" if classifies else None), classifies
+
     def check_seed(self) -> None:
         if self.seed < 0:
             raise ValueError(f"--seed must not be negative, but is {self.seed}")
