@@ -21,7 +21,7 @@ def test_the_doctor_finds_them_healthy(model: str, capsys: pytest.CaptureFixture
     [
         ("minilm", []),
         ("smollm2", []),
-        ("smollm2", "--readout words --words lovely horrible --suffix".split() + ["It is"]),
+        ("smollm2", [*"--readout words --words lovely horrible --suffix".split(), "It is"]),
     ],
 )
 def test_all_causal_tests_run_on_them(model: str, options: list[str], tmp_path: Path) -> None:
