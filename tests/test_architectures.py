@@ -1,5 +1,6 @@
 """Fourteen families: what is read, changed and computed is what the library itself computes."""
 
+import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -260,6 +261,21 @@ def test_taps_are_nested_and_only_see_their_own_model(tokenizer: Any, tokens: To
         with recorded(two) as record:
             record(**tokens.padded().inputs)
         assert seen == [("other", 1), ("other", 2)]
+
+
+def test_a_copy_that_is_made_within_the_block_runs_without_taps(
+    tokenizer: Any, tokens: Tokens
+) -> None:
+    model = family_model("llama", len(tokenizer))
+    plain = read(model, tokens, READOUT).logits
+    seen: list[int] = []
+    with attending(model, lambda call: seen.append(call.layer)):
+        copied = copy.deepcopy(model)
+    with torch.inference_mode():
+        last = copied(**tokens.padded().inputs).last_hidden_state
+    assert seen == []
+    logits = READOUT(last, read_by(model, tokens)).numpy()
+    np.testing.assert_allclose(logits, plain, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 def test_a_model_that_does_not_dispatch_is_refused_in_one_line(

@@ -41,7 +41,7 @@ class Call:
 Tap = Callable[[Call], None]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Watch:
     """A model whose attention is ours at the moment, and the taps on it."""
 
@@ -124,18 +124,22 @@ def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
 ) -> tuple[Tensor, None]:
     """The registered function."""
-    watch = next(each for each in _WATCHES if module in each.parts)
-    watch.calls += 1
+    watch = next((each for each in _WATCHES if module in each.parts), None)
+    taps = watch.taps if watch else []  # a copy of the model, made within the block, has no taps
+    fast = watch.fast if watch else True
     library = sys.modules[type(module).__module__]  # the architecture's own file
-    if not watch.fast or options.get("softcap") or any(wish for _, wish in watch.taps):
+    if not fast or options.get("softcap") or any(wish for _, wish in taps):
         mask = _additive(attention_mask, module, query, key, options.get("is_causal"))
         eager = library.eager_attention_forward
         output, weights = eager(module, query, key, value, mask, **options)
     else:
         sdpa = library.ALL_ATTENTION_FUNCTIONS["sdpa"]
         output, weights = sdpa(module, query, key, value, attention_mask, **options)
+    if watch is None:
+        return output, None
+    watch.calls += 1
     call = Call(watch.calls, query, key, value, output, weights)
-    for tap, _ in watch.taps:
+    for tap, _ in taps:
         tap(call)
     return call.output, None
 
