@@ -81,7 +81,7 @@ def attending(model: Any, tap: Tap, *, weights: bool = False) -> Iterator[None]:
         watch.calls = 0
 
     def end(module: Any, args: Any, output: Any) -> None:
-        if watch.calls != (n_layers := n_layers_of(module)):
+        if module is backbone and watch.calls != (n_layers := n_layers_of(module)):
             raise ActivationError(
                 f"{type(module).__name__} runs {watch.calls} of its {n_layers} layers through "
                 "transformers' AttentionInterface, so its attention cannot be read or changed"
