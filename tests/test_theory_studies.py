@@ -59,8 +59,9 @@ def test_a_study_writes_tables_settings_and_figures_and_says_where(
     assert all(claim.measured for claim in study.claims(Tables(folder)))
 
 
-def test_names_titles_and_folders_are_used_once() -> None:
-    for field in ("name", "title", "folder"):
+def test_titles_and_folders_are_used_once() -> None:
+    """A study of two models has one name, and a title and a folder for each."""
+    for field in ("title", "folder"):
         values = [getattr(study, field) for study in STUDIES]
         assert len(set(values)) == len(values)
 
