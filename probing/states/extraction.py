@@ -8,6 +8,7 @@ and no token attends to padding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ from probing.arrays import FloatArray, IntArray, as_array
 from probing.progress import Progress
 from probing.sentences import columns_of
 from probing.states.anatomy import Anatomy, anatomy_of, read_by
-from probing.states.parts import ActivationError
+from probing.states.attention import NAME
+from probing.states.parts import ActivationError, foreign_hooks
 from probing.states.readout import Readout
 from probing.states.recording import Recording, recorded
 from probing.states.store import FolderStore, MemoryStore, key_of
+from probing.states.threads import side_by_side
 from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
 SITES = {"summary": "summary", "informative": "informative", "mean": "all words"}  # pooled
@@ -39,7 +42,7 @@ def extract(
     positions: Sequence[str] = ("summary", "informative", "mean"),
     attention: bool = False,
     logits: bool = False,
-    max_tokens_per_batch: int = 2048,
+    max_tokens_per_batch: int = 1024,
     folder: str | Path | None = None,
     progress: Progress | None = None,
 ) -> States:
@@ -61,7 +64,8 @@ def extract(
     logits
         Also return the logit of label 1 minus that of label 0. Required: a classifier.
     max_tokens_per_batch
-        Largest number of tokens per batch, with padding (one sentence may have more).
+        Largest number of tokens per batch, with padding (one sentence may have more). On a CPU
+        several batches run at a time.
     folder
         Where the arrays are written; they are then returned as memory maps. A run that was
         interrupted is resumed; a folder made from other inputs is refused.
@@ -94,14 +98,22 @@ def extract(
         # The rows of each distinct sentence.
         rows_of = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
         unfinished = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
-        for batch in _batches(unfinished, tokens, anatomy, max_tokens_per_batch, attention):
-            part = tokens.take(batch)
-            results = _run_batch(record, part, positions, attention, logits)
-            _put(store, results, part, [rows_of[i] for i in batch], all_tokens)
-            del results  # before the next batch makes its own
-            store.finish(store.finished + len(batch))
-            if progress:
-                progress(store.finished, len(distinct))
+        at_once = 1 if attention else _at_once(model, tokens, max_tokens_per_batch)
+        if at_once > 1:  # several batches per thread, so that none waits long for the last
+            share = int(tokens.offsets[-1]) // (8 * at_once)
+            max_tokens_per_batch = min(max_tokens_per_batch, max(256, share))
+        batches = _batches(unfinished, tokens, anatomy, max_tokens_per_batch, attention)
+
+        def run(batch: IntArray) -> tuple[IntArray, dict[str, FloatArray]]:
+            return batch, _run_batch(record, tokens.take(batch), positions, attention, logits)
+
+        with closing(side_by_side(run, batches, at_once)) as finished:
+            for batch, results in finished:
+                _put(store, results, tokens.take(batch), [rows_of[i] for i in batch], all_tokens)
+                del results  # before the next batch makes its own
+                store.finish(store.finished + len(batch))
+                if progress:
+                    progress(store.finished, len(distinct))
     arrays = store.read()
     return States(
         tokens=all_tokens,
@@ -197,8 +209,26 @@ def _batches(
         length = int(tokens.lengths[order[0]])
         limit = min(max_tokens, BATCH_FLOATS // max(states, heads * length))
         n = max(1, limit // length)
+        # Sentences of one length need no mask, without which attention takes half of its time.
+        same = int((tokens.lengths[order[:n]] == length).sum())
+        n = same if 2 * same >= n else n
         yield order[:n]
         order = order[n:]
+
+
+def _at_once(model: Any, tokens: Tokens, max_tokens: int) -> int:
+    """How many batches run at a time: one per thread, where none can change another.
+
+    It does not depend on what is unfinished: a resumed run has the last digits of a whole one.
+    """
+    on_cpu = all(weights.device.type == "cpu" for weights in model.parameters())
+    tapped = model.config._attn_implementation == NAME  # taps know the layer by counting calls
+    short = tokens.lengths.max() <= 512  # longer sentences change some models' rotary frequencies
+    if not on_cpu or not short or tapped or any(foreign_hooks(model)):
+        return 1
+    if torch.is_autocast_enabled("cpu"):  # which holds for one thread
+        return 1
+    return max(1, min(torch.get_num_threads(), int(tokens.offsets[-1]) // min(max_tokens, 512)))
 
 
 def _run_batch(
