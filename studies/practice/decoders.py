@@ -24,20 +24,20 @@ from studies.workers import in_parallel
 NAMES = {"bert": "BERT", "gpt2": "GPT-2", "llama": "Llama"}
 QUANTITIES = {  # in the table `quantities`: name on pages
     "mass": "attention on the word",
-    "mass_elsewhere": "... where it is not the last word",
-    "mass_untrained": "... in an untrained model",
+    "mass_elsewhere": "attention on the word, where it is not the last word",
+    "mass_untrained": "attention on the word, untrained model",
     "kappa": "cos(key, k_hat)",
-    "kappa_null": "... of random directions, 95%",
+    "kappa_null": "cos(key, k_hat), random: 95%",
     "nu": "cos(value, v_hat)",
-    "nu_null": "... of random directions, 95%",
+    "nu_null": "cos(value, v_hat), random: 95%",
     "accuracy": "accuracy",
-    "erased": "... value erased at the word (LEACE)",
-    "erased_distractor": "... the same at the distractor",
-    "erased_random": "... a random direction at the word",
+    "erased": "accuracy, value erased at the word (LEACE)",
+    "erased_distractor": "accuracy, value erased at the distractor (LEACE)",
+    "erased_random": "accuracy, random direction erased at the word",
+    "ablated": "accuracy without the head",
     "located": "attention on the word, location erased (LEACE)",
     "reflected": "predictions turned by reflection along v_hat",
-    "reflected_random": "... along a random direction",
-    "ablated": "accuracy without the head",
+    "reflected_random": "predictions turned along a random direction",
 }
 
 
