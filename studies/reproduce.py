@@ -62,9 +62,9 @@ def figure1_stage(options: Options) -> list[Need]:
 def bridge_stage(options: Options) -> list[Need]:
     less: dict[str, Any] = {"sentences": 96, "no_minilm": True} if options.smoke else {}
     places, seeds = places_of(options, "bridge"), options.seeds or 0
-    few: dict[str, Any] = {"sentences": 96} if options.smoke else {}
-    beside = decoders.Options(**places_of(options, "decoders"), seeds=seeds, **few)
     whole = bridge.Options(**places, seeds=seeds, **less)
+    places = places_of(options, "decoders")
+    beside = decoders.Options(**places, seeds=seeds, sentences=whole.sentences)
     return [(bridge.STUDY, whole), (decoders.STUDY, beside)]
 
 

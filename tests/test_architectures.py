@@ -21,12 +21,14 @@ from probing.circuits.heads import head_directions
 from probing.circuits.interventions import reading_only, without_heads
 from probing.circuits.readouts import linear_readout
 from probing.sentences import draw_by_word
+from probing.sparsity import attention_mass
 from probing.states.anatomy import anatomy_of, read_by
 from probing.states.attention import NAME, Call, attending
+from probing.states.editing import edited
 from probing.states.extraction import extract, read
 from probing.states.parts import ActivationError, blocks_of
 from probing.states.readout import Readout
-from probing.states.recording import edited, recorded
+from probing.states.recording import recorded
 from probing.states.tokens import Tokens, tokenise
 
 TOLERANCE = 2e-5  # of float32 sums in another order, for states of size 1 to 10
@@ -85,6 +87,26 @@ def test_states_and_attention_are_those_of_the_librarys_eager_run(
     model.set_attn_implementation(implementation)
 
 
+def test_an_edit_of_a_layer_sees_the_state_that_is_recorded_there(
+    family: Any, tokens: Tokens
+) -> None:
+    """At the last layer too, which most decoders normalise."""
+    _, model = family
+    padded, states = tokens.padded(), read(model, tokens, READOUT)
+    seen: list[Tensor] = []
+
+    def look(given: Tensor) -> Tensor:
+        seen.append(given)
+        return given
+
+    for layer in range(N_LAYERS + 1):
+        with edited(model, layer, look):
+            read(model, tokens, READOUT, states=False)
+        width = int(tokens.lengths.max())
+        rows = padded.ragged(seen.pop().view(len(tokens), width, -1))
+        np.testing.assert_allclose(rows, states.at(layer), atol=TOLERANCE, rtol=TOLERANCE)
+
+
 def test_an_ablated_head_is_one_whose_part_of_the_projections_input_is_zero(
     family: Any, tokens: Tokens
 ) -> None:
@@ -123,8 +145,9 @@ def test_the_summary_reads_what_it_is_told_to_read(family: Any, tokens: Tokens) 
     projection = blocks_of(model)[1].get_submodule(FAMILIES[name].projection)
     with attending(model, keep), projection.register_forward_pre_hook(look):
         with reading_only(model, 2, tokens, "informative"):
-            read(model, tokens, READOUT)
+            moved = read(model, tokens, READOUT)
         read(model, tokens, READOUT)
+    assert (attention_mass(moved)[:, 1] == 1).all(), "and the attention that is recorded says so"
     padded = tokens.padded()
     expected = padded.ragged(values[0].transpose(1, 2).flatten(2))[tokens.informative]
     written, plain = (padded.ragged(each)[tokens.summary] for each in inputs)
@@ -327,3 +350,8 @@ def test_a_decoder_with_a_classifier_is_read_by_its_own_head(tokenizer: Any, row
         with torch.inference_mode():
             alone = model(inputs["input_ids"]).logits[0]
         assert logits[i] == pytest.approx(float(alone[1] - alone[0]), abs=1e-4)
+    model.config.pad_token_id = 7  # the library would look for the last token that is not 7
+    with pytest.raises(ActivationError, match="by pad_token_id 7, but sentences are padded with 0"):
+        read(model, tokens)
+    with pytest.raises(ActivationError, match="by pad_token_id 7"):
+        extract(model, tokenizer, rows, logits=True)

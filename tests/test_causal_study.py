@@ -11,7 +11,7 @@ from architectures import family_model
 from small_models import byte_level
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
-from probing.circuits.heads import null_cosines, random_directions
+from probing.circuits.heads import abs_cosines, random_directions
 from probing.circuits.readouts import centred, linear_readout, word_readout
 from probing.sentences import draw_by_word, with_suffix
 from probing.states.extraction import extract, read
@@ -60,9 +60,10 @@ def test_two_words_are_read_as_the_language_model_says_them(rows: Any, tokenizer
         with torch.inference_mode():
             last = model(inputs["input_ids"]).logits[0, -1]
         assert logits[i] == pytest.approx(float(last[one] - last[other]), abs=1e-4)
-    balanced = centred(readout, model, tokens)
-    assert np.mean(read(model, tokens, balanced).logits > 0) == 0.5
-    assert balanced.intercept != 0
+    unequal = np.append(np.flatnonzero(tokens.labels == 0), np.flatnonzero(tokens.labels)[:6])
+    for part in (tokens, tokens.take(unequal)):
+        balanced = read(model, part, centred(readout, model, part)).logits > 0
+        assert balanced.sum() == pytest.approx((part.labels == 1).sum(), abs=1)
 
 
 def test_words_that_cannot_be_read_are_refused(tokenizer: Any) -> None:
@@ -101,8 +102,8 @@ def test_random_directions_can_vary_as_states_do() -> None:
     )
     along = np.array([1.0, 0, 0])
     # Nearly all of the variance lies along the first axis, and so does a random direction.
-    assert np.median(null_cosines(along, 2000, rng, states)) > 0.9
-    assert np.median(null_cosines(along, 2000, rng)) < 0.6
+    assert np.median(abs_cosines(along, drawn)) > 0.9
+    assert np.median(abs_cosines(along, random_directions(3, 2000, rng))) < 0.6
 
 
 # ---- the command
@@ -157,6 +158,8 @@ def test_the_command_runs_on_any_model(
         (["--readout", "words"], "needs a prompt that the word follows"),
         (["--split", "nowhere"], "no split 'nowhere'; there are train"),
         (["--heads", "9"], "--heads must lie between 1 and 2"),
+        (["--heads", "1", "--tests", "reflect"], "--heads belongs to --tests"),
+        (["--words", "a", "b"], "--words belongs to --readout words"),
         (["--readout", "classifier"], "has no classifier head"),
         (["--device", "cuda:99"], "there is no device 'cuda:99'"),
     ],
@@ -175,6 +178,19 @@ def test_bad_requests_are_one_line(
     errors = capsys.readouterr().err.strip().splitlines()
     assert said in errors[-1]
     assert not (tmp_path / "out").exists()
+
+
+def test_a_classifier_with_its_labels_in_another_order_is_refused(
+    tokenizer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = family_model("llama", len(tokenizer), AutoModelForSequenceClassification)
+    model.config.id2label = {0: "positive", 1: "negative"}
+    folder = saved(model, tokenizer, tmp_path / "model")
+    for command in ("causal", "sparsity"):
+        with pytest.raises(SystemExit):
+            run(command, ["--model", folder, "--output", str(tmp_path / "out")])
+        said = capsys.readouterr().err
+        assert "positive, negative in the classifier, negative, positive in the data" in said
 
 
 def test_layers_are_spread_from_the_embeddings_to_the_last() -> None:

@@ -16,7 +16,7 @@ from probing.circuits.directions import (
     overlap_columns,
     state_directions,
 )
-from probing.circuits.heads import Head, head_directions, null_cosines
+from probing.circuits.heads import Head, abs_cosines, head_directions, random_directions
 from probing.circuits.interventions import reading_only
 from probing.circuits.readouts import linear_readout
 from probing.models.pretrained import untrained_like
@@ -125,7 +125,7 @@ def test_an_encoder_without_a_classifier_is_read_by_a_probe(planted: Any) -> Non
 
 def test_random_cosines_have_the_spread_of_their_dimension() -> None:
     rng = np.random.default_rng(0)
-    null = null_cosines(np.arange(1.0, 65.0), 20_000, rng)
+    null = abs_cosines(np.arange(1.0, 65.0), random_directions(64, 20_000, rng))
     # In d dimensions a random cosine has variance 1/d.
     assert np.sqrt((null**2).mean()) == pytest.approx(1 / 8, rel=0.03)
     assert cosine(np.array([1.0, 0]), np.array([1.0, 1])) == pytest.approx(np.sqrt(0.5))

@@ -26,9 +26,9 @@ from probing.probes.locate_and_read import LocateAndRead
 from probing.sentences import at_most, draw_by_word
 from probing.states import extraction
 from probing.states.anatomy import anatomy_of
+from probing.states.editing import edited
 from probing.states.extraction import POSITIONS, extract
 from probing.states.readout import Readout
-from probing.states.recording import edited
 from probing.states.tokens import tokenise
 
 ROOT = Path(__file__).parent.parent

@@ -34,9 +34,9 @@ from probing.circuits.learning import reading_head
 from probing.progress import Progress
 from probing.sparsity import attention_mass
 from probing.states.anatomy import anatomy_of, read_by
+from probing.states.editing import edited
 from probing.states.extraction import read
 from probing.states.readout import Readout
-from probing.states.recording import edited
 from probing.states.tokens import States, Tokens
 from probing.statistics import accuracy_columns
 

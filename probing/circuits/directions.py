@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from probing.arrays import FloatArray, cosine, unit
-from probing.circuits.heads import Head, head_directions, null_cosines
+from probing.circuits.heads import Head, abs_cosines, head_directions, random_directions
 from probing.probes.linear import LinearProbe
 from probing.probes.location import LocationProbe
 from probing.sparsity import attention_mass
@@ -145,9 +145,10 @@ def _nulls(
     """The 95% quantiles of |cosine| of the probes' directions with two kinds of random ones."""
     rng = np.random.default_rng([seed, layer])
     words, directions = word_states(states, layer), below(layer)
-    kinds = {"null": None, "covariance_null": words}
-    return {
-        f"{name}_{kind}_95": float(np.quantile(null_cosines(direction, n, rng, drawn_as), 0.95))
-        for name, direction in (("kappa", directions.k_hat), ("nu", directions.v_hat))
-        for kind, drawn_as in kinds.items()
-    }
+    axes = {"kappa": directions.k_hat, "nu": directions.v_hat}
+    quantiles = {}
+    for kind, drawn_as in (("null", None), ("covariance_null", words)):
+        random = random_directions(words.shape[1], n, rng, drawn_as)
+        for name, axis in axes.items():
+            quantiles[f"{name}_{kind}_95"] = float(np.quantile(abs_cosines(axis, random), 0.95))
+    return quantiles

@@ -136,23 +136,19 @@ def _gradients(by_head: Tensor, states: Tensor) -> FloatArray:
     return as_array(torch.stack(gradients))
 
 
-def null_cosines(
-    direction: FloatArray, n: int, rng: np.random.Generator, states: FloatArray | None = None
-) -> FloatArray:
-    """|cosine| of the direction with n random ones, shape (n,).
-
-    The random directions are isotropic or, given ``states`` (m, d), have their covariance: states
-    vary most along few directions, and so do weights that were trained on them.
-    """
-    random = random_directions(len(direction), n, rng, states)
-    norms = np.linalg.norm(random, axis=1) * np.linalg.norm(direction)
-    return np.abs(random @ direction) / np.maximum(norms, 1e-300)
+def abs_cosines(direction: FloatArray, others: FloatArray) -> FloatArray:
+    """|cosine| of a direction (d,) with each of others (n, d), shape (n,)."""
+    norms = np.linalg.norm(others, axis=1) * np.linalg.norm(direction)
+    return np.abs(others @ direction) / np.maximum(norms, 1e-300)
 
 
 def random_directions(
     d: int, n: int, rng: np.random.Generator, states: FloatArray | None = None
 ) -> FloatArray:
-    """Normal directions (n, d): isotropic, or with the covariance of states (m, d)."""
+    """Normal directions (n, d): isotropic, or with the covariance of states (m, d).
+
+    States vary most along few directions, and so do weights that were trained on them.
+    """
     random = rng.standard_normal((n, d))
     if states is None:
         return random

@@ -176,6 +176,9 @@ def reading_only(model: Any, layer: int, tokens: Tokens, site: str) -> Iterator[
             moved = torch.einsum("nt,nhte->nhe", weights.to(values), values)
             where = summary.to(values.device)[:, :, None, None]
             call.output = torch.where(where, moved[:, None], call.output)
+            if call.weights is not None:
+                row = weights.to(call.weights)[:, None, None]
+                call.weights = torch.where(where[..., 0][:, None], row, call.weights)
 
     with attending(model, move):
         yield

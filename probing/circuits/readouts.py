@@ -63,15 +63,18 @@ def word_readout(model: Any, tokenizer: Any, positive: str, negative: str) -> Re
     if ids[0] == ids[1]:
         raise ValueError("the two words are the same token; choose two different words")
     weight, bias = head.weight, getattr(head, "bias", None)
+    if weight.is_meta:
+        raise ValueError("the language head is offloaded; load the model on fewer devices")
     coef = as_array(weight[ids[0]]) - as_array(weight[ids[1]])
     return Readout("summary", coef, 0.0 if bias is None else float(bias[ids[0]] - bias[ids[1]]))
 
 
 def centred(readout: Readout, model: Any, tokens: Tokens) -> Readout:
-    """The readout with an intercept that makes half of these sentences positive.
+    """The readout with an intercept that makes as many sentences positive as have label 1.
 
-    A language model prefers one of two words whatever it has read; this takes the preference away
-    without a look at the labels. Required: as many sentences of each label.
+    A language model prefers one of two words whatever it has read; this takes the preference away.
+    Of the labels only their shares are used, not which sentence has which.
     """
-    middle = float(np.median(read(model, tokens, readout, states=False).logits))
+    logits = read(model, tokens, readout, states=False).logits
+    middle = float(np.quantile(logits, np.mean(tokens.labels == 0)))
     return replace(readout, intercept=readout.intercept - middle)

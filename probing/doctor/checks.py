@@ -29,8 +29,8 @@ from probing.doctor.subject import (
 )
 from probing.progress import Progress
 from probing.sentences import draw
+from probing.states.editing import edited
 from probing.states.parts import ActivationError, blocks_of
-from probing.states.recording import edited
 from probing.states.store import fingerprint
 
 MAX_UNKNOWN = 0.01  # share of [UNK] in the training split
@@ -139,25 +139,16 @@ def attention(patient: Patient) -> tuple[bool, str]:
 @check("captured layers", "hidden states that are not those of the layer they are named after")
 def captured_layers(patient: Patient) -> tuple[bool, str]:
     seen: list[torch.Tensor] = []
-    ends: list[torch.Tensor] = []
 
     def look(states: torch.Tensor) -> torch.Tensor:
         seen.append(states)
         return states
 
-    def follow(module: Any, args: Any, output: Any) -> None:
-        """Keep what becomes of the last state: most decoders normalise it."""
-        if len(seen) == n_layers and args and _is_last(args[0], seen[-1], output):
-            ends.append(output[0])
-
     n_layers = len(blocks_of(patient.model))
     with ExitStack() as stack:
         for layer in range(1, n_layers + 1):
             stack.enter_context(edited(patient.model, layer, look))
-        for module in patient.model.base_model.modules():
-            stack.enter_context(module.register_forward_hook(follow))
         recording = alone(patient, max_sentences=1)[0]
-    seen[-1:] = ends[-1:] or seen[-1:]
     states = [layer[0] for layer in recording.states]
     pairs, tolerance = zip(seen, states[1:], strict=True), patient.tolerance
     wrong = [i + 1 for i, pair in enumerate(pairs) if distance(*pair) > tolerance]
@@ -165,14 +156,6 @@ def captured_layers(patient: Patient) -> tuple[bool, str]:
     how = f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal"
     measured = f"{len(states)} states for {n_layers} layers and the embeddings; {how}"
     return distinct and not wrong, measured
-
-
-def _is_last(states: Any, last: torch.Tensor, output: Any) -> bool:
-    """Whether a module maps the last state, and not a part of it, to another state."""
-    tensors = isinstance(states, torch.Tensor) and isinstance(output, torch.Tensor)
-    if not tensors or states.shape != output.shape or states.shape[1:] != last.shape:
-        return False
-    return torch.equal(states[0].float(), last)
 
 
 @check("interventions show", "ablations that change nothing, reported as having no effect")

@@ -1,6 +1,9 @@
 """The anatomy of a model: its sizes, and which token summarises a sentence."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -8,7 +11,7 @@ import torch
 from torch import Tensor
 
 from probing.states.attention import without_taps
-from probing.states.parts import ActivationError, without_hooks
+from probing.states.parts import ActivationError, blocks_of, without_hooks
 from probing.states.recording import recorded
 from probing.states.tokens import Tokens
 
@@ -21,6 +24,7 @@ class Anatomy:
     d_model: int
     n_heads: int
     causal: bool  # a token sees only the tokens before it, so the last one is the summary
+    final_norm: str | None  # the module that maps the last block's output to the last state
 
 
 _ANATOMIES: WeakKeyDictionary[Any, Anatomy] = WeakKeyDictionary()
@@ -42,7 +46,9 @@ def anatomy_of(model: Any) -> Anatomy:
     mask = torch.ones_like(ids)
     # An edit in force could not take this batch, and can make any model look causal.
     with without_hooks(model), without_taps(model), recorded(model) as record:
-        states, after = (record(input_ids=x, attention_mask=mask).states for x in (ids, changed))
+        with _last_modules(model) as last:
+            states = record(input_ids=ids, attention_mask=mask).states
+        after = record(input_ids=changed, attention_mask=mask).states
         if not all(bool(state.isfinite().all()) for state in states):
             raise ActivationError("the model gave infinite or undefined numbers")
         causal = n_tokens > 1 and all(map(_unchanged, states, after))
@@ -51,8 +57,30 @@ def anatomy_of(model: Any) -> Anatomy:
         d_model=states[0].shape[-1],
         n_heads=config.num_attention_heads,
         causal=causal,
+        final_norm=last[-1] if last else None,
     )
     return _ANATOMIES.setdefault(model, anatomy)
+
+
+@contextmanager
+def _last_modules(model: Any) -> Iterator[list[str]]:
+    """A list that fills with the names of modules that map the last block's output to a state."""
+    backbone, outputs = model.base_model, []
+    names: list[str] = []
+
+    def keep(module: Any, args: Any, output: Any) -> None:
+        outputs.append(output if isinstance(output, Tensor) else output[0])
+
+    def look(name: str, module: Any, args: Any, output: Any) -> None:
+        if outputs and args and args[0] is outputs[-1] and isinstance(output, Tensor):
+            names.extend([name] if output.shape == args[0].shape else [])
+
+    with ExitStack() as hooks:
+        with suppress(ActivationError):  # without a list of blocks nothing can be edited anyway
+            hooks.enter_context(blocks_of(model)[-1].register_forward_hook(keep))
+        for name, module in backbone.named_modules():
+            hooks.enter_context(module.register_forward_hook(partial(look, name)))
+        yield names
 
 
 def _unchanged(a: Tensor, b: Tensor) -> bool:

@@ -72,7 +72,8 @@ def attending(model: Any, tap: Tap, *, weights: bool = False) -> Iterator[None]:
             yield
         return
     implementation = model.config._attn_implementation
-    watch = _Watch(backbone, implementation != "eager", set(backbone.modules()))
+    fast = implementation != "eager" and getattr(backbone, "_supports_sdpa", True)
+    watch = _Watch(backbone, fast, set(backbone.modules()))
     model.set_attn_implementation(NAME)
     _WATCHES.append(watch)
 

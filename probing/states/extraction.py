@@ -88,6 +88,8 @@ def extract(
     # A repeated sentence may have different labels or patterns.
     columns = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
     tokens, anatomy = read_by(model, tokens), anatomy_of(model)
+    if logits:
+        _check_padding(model, tokens)
     all_tokens = replace(tokens.take(which), **columns)
     with recorded(model, classify=logits) as record:
         shapes = _shapes(all_tokens, anatomy, positions, attention, logits)
@@ -136,6 +138,9 @@ def read(
     >>> read(model, tokens).logits > 0
     """
     tokens = read_by(model, tokens)
+    _check_lengths(model, tokens)
+    if readout is None:
+        _check_padding(model, tokens)
     padded = tokens.padded()
     with recorded(model, classify=readout is None) as record:
         recording = record(_summaries(tokens), **padded.inputs)
@@ -186,12 +191,26 @@ def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None
         raise ActivationError(f"max_tokens_per_batch is {max_tokens}; it must be at least 1")
 
 
-def _check_tokens(model: Any, tokenizer: Any, tokens: Tokens) -> None:
-    config = model.config.get_text_config()
-    n_positions = getattr(config, "max_position_embeddings", None)
-    limit = min(tokenizer.model_max_length, n_positions or tokenizer.model_max_length)
+def _check_lengths(model: Any, tokens: Tokens, limit: float = float("inf")) -> None:
+    n_positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    limit = min(limit, n_positions or limit)
     if (longest := int(tokens.lengths.max())) > limit:
         raise ActivationError(f"a text has {longest} tokens, but the model takes {limit} at most")
+
+
+def _check_padding(model: Any, tokens: Tokens) -> None:
+    """Refuse a decoder's classifier that would take padding for the end of a sentence."""
+    theirs = model.config.get_text_config().pad_token_id
+    if anatomy_of(model).causal and len(set(tokens.lengths)) > 1 and theirs != tokens.pad_id:
+        raise ActivationError(
+            f"the classifier finds the end of a sentence by pad_token_id {theirs}, but sentences "
+            f"are padded with {tokens.pad_id}; set pad_token_id of the model and the tokenizer"
+        )
+
+
+def _check_tokens(model: Any, tokenizer: Any, tokens: Tokens) -> None:
+    config = model.config.get_text_config()
+    _check_lengths(model, tokens, tokenizer.model_max_length)
     if (highest := int(tokens.ids.max())) >= config.vocab_size:
         raise ActivationError(
             f"the tokenizer gives token {highest}, but the model knows {config.vocab_size}: "

@@ -25,7 +25,7 @@ READOUTS = {  # in words
     "classifier": "its own classifier",
     "mean": "a linear readout of the mean of its last states",
     "summary": "a linear readout of the last state of its summary token",
-    "words": "the logit of one word minus that of another, less the median in training",
+    "words": "the logit of one word minus that of another, less its middle in training",
 }
 
 
@@ -55,6 +55,12 @@ class Options(Subject, StudyOptions):
     def __post_init__(self) -> None:
         if self.sentences < 24 or self.random < 1 or self.seed < 0:
             raise ValueError("--sentences must be at least 24, --random at least 1, --seed not < 0")
+        if self.readout != "words" and self.words != Options.words:
+            raise ValueError("--words belongs to --readout words; add that option")
+        if self.heads and not {"ablate head", "read only"} & set(self.tests):
+            raise ValueError(
+                "--heads belongs to --tests 'ablate head' or 'read only'; add one of them"
+            )
         if self.readout == "words" and not self.suffix:
             raise ValueError(
                 '--readout words needs a prompt that the word follows: --suffix "Overall, it is"'
@@ -74,6 +80,8 @@ def run(options: Options) -> Result:
         raise ValueError(f"no split {options.split!r}; there are {', '.join(dataset)}")
     kind, model, tokenizer = loaded(options)
     options.check_known_words(tokenizer, dataset)
+    if kind == "classifier":
+        options.check_labels(model, dataset)
     names = ("train", options.split)
     train, test = (sentences(options, tokenizer, dataset[name]) for name in names)
     readout = readout_of(options, kind, model, tokenizer, train)

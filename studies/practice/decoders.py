@@ -85,6 +85,8 @@ def look_into(sentences: int, ours: transformer.Options) -> dict[str, Any]:
     from probing.models.pretrained import load_model, untrained_like
     from probing.models.training import one_torch_thread
     from probing.sentences import draw_by_word
+    from probing.sparsity import attention_mass
+    from probing.states.extraction import read
     from probing.states.tokens import tokenise
 
     with one_torch_thread():
@@ -95,7 +97,7 @@ def look_into(sentences: int, ours: transformer.Options) -> dict[str, Any]:
             for name in ("train", "test")
         )
         directions = directions_table(model, train).iloc[0]
-        untrained = directions_table(untrained_like(model, ours.seed), train).iloc[0]
+        untrained = read(untrained_like(model, ours.seed), test, states=False)
         causal = causal_table(Trial(model, train, test), layers=[0], doses=[])
     metrics = Tables(ours.output)["metrics"].set_index("split").loc["test"]
     effects = causal.set_index(["test", "edit", "site"])
@@ -108,7 +110,7 @@ def look_into(sentences: int, ours: transformer.Options) -> dict[str, Any]:
         "seed": ours.seed,
         "mass": metrics["attention_mass"],
         "mass_elsewhere": metrics["attention_mass_elsewhere"],
-        "mass_untrained": untrained["attention_mass"],
+        "mass_untrained": float(attention_mass(untrained).mean()),
         "kappa": abs(directions["kappa"]),
         "kappa_null": directions["kappa_null_95"],
         "nu": abs(directions["nu"]),

@@ -1,9 +1,9 @@
 """Make Figure 1: token-wise sparsity and internal linear representations.
 
 The study draws small Transformers (from scratch, with corpus vectors, and with the swapped corpus
-as control) and probes of MiniLM beside the published bars of BERT. Models and probes are read from
-the folders `models` and `probes` next to the output; missing ones are made first. The output is the
-figure (PNG, PDF) and every number in it as tables.
+as control) and probes of MiniLM and SmolLM2 beside the published bars of BERT. Models and probes
+are read from folders next to the output (`models`, `probes`, `probes-smollm2`); missing ones are
+made first. The output is the figure (PNG, PDF) and every number in it as tables.
 """
 
 from collections.abc import Iterator
@@ -55,9 +55,8 @@ def probes_of(options: Options) -> dict[str, probes.Options]:
 
 def needs(options: Options) -> list[Need]:
     models = [(transformer.STUDY, each) for each in transformers(options).values()]
-    # Apart: each of these has workers of its own.
-    studies = (probes.STUDY, probes.SMOLLM2_STUDY)
-    return [*models, *zip(studies, probes_of(options).values(), strict=False)]
+    studies = {"minilm": probes.STUDY, "smollm2": probes.SMOLLM2_STUDY}
+    return [*models, *((studies[name], each) for name, each in probes_of(options).items())]
 
 
 def run(options: Options) -> Result:

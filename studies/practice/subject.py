@@ -59,8 +59,21 @@ class Subject:
         if self.seed < 0:
             raise ValueError(f"--seed must not be negative, but is {self.seed}")
 
+    def check_labels(self, model: Any, dataset: "DatasetDict") -> None:
+        """Refuse a classifier whose labels are those of the data in another order.
+
+        A printed note says so if its labels have other names: then the order is taken as equal.
+        """
+        theirs = [str(label).lower() for _, label in sorted(model.config.id2label.items())]
+        ours = [name.lower() for name in dataset["train"].features["label"].names]
+        listed = f"{', '.join(theirs)} in the classifier, {', '.join(ours)} in the data"
+        if theirs != ours and sorted(theirs) == sorted(ours):
+            raise ValueError(f"labels are in another order: {listed}; exchange them in config.json")
+        if theirs != ours:
+            print(f"note: labels 0 and 1 are {listed}", flush=True)
+
     def check_layers(self, layers: tuple[int, ...], model: Any) -> None:
-        n_layers = model.config.num_hidden_layers
+        n_layers = model.config.get_text_config().num_hidden_layers
         if any(not 0 <= layer <= n_layers for layer in layers):
             raise ValueError(f"--layers must lie between 0 and {n_layers} for {self.model}")
 
