@@ -1,4 +1,4 @@
-"""Token-wise sparsity: how much of [CLS]'s attention goes to the one word that matters.
+"""Token-wise sparsity: how much of the summary's attention goes to the one word that matters.
 
 The functions take ``States`` with attention, one row per token. All measures are per layer and
 head, over all tokens of a sentence; special tokens have their own measure, since [CLS] and [SEP]
