@@ -238,8 +238,8 @@ def _batches(
 def _at_once(model: Any, tokens: Tokens, max_tokens: int) -> int:
     """How many batches run at a time: one per thread, where none can change another.
 
-    It does not depend on what is unfinished: with as many threads, a resumed run has the last digits
-    of a whole one.
+    It does not depend on what is unfinished: a resumed run has the last digits of a whole one, if
+    it has as many threads.
     """
     on_cpu = all(weights.device.type == "cpu" for weights in model.parameters())
     tapped = model.config._attn_implementation == NAME  # taps know the layer by counting calls
