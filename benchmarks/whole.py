@@ -34,6 +34,7 @@ from studies.pages.results import TIMED
 STAGES = {  # commands that `make reproduce` runs as part of a stage: not timed again
     "python scripts/figure1.py": "figure1",
     "python scripts/bridge.py": "bridge",
+    "python scripts/decoders.py": "bridge",
     "python scripts/run_slr.py yardsticks": "slr",
 }
 ROOT = Path(__file__).parent.parent
