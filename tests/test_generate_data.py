@@ -184,6 +184,8 @@ def stopped_while_writing(folder: Path, stop: signal.Signals) -> None:
         [sys.executable, "-c", INTERRUPTED, str(folder / "x")],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        # A job that a shell runs in the background, as tests may be, has SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
