@@ -129,7 +129,7 @@ def test_an_ablated_head_is_one_whose_part_of_the_projections_input_is_zero(
 
 
 def test_the_summary_reads_what_it_is_told_to_read(family: Any, tokens: Tokens) -> None:
-    """Of one token alone a head writes that token's value, in every head."""
+    """Every head that reads one token alone writes that token's value."""
     name, model = family
     tokens = read_by(model, tokens.take(np.flatnonzero(_one_token_words(tokens))))
     values: list[Tensor] = []

@@ -161,7 +161,7 @@ def test_the_command_runs_on_any_model(
         (["--heads", "1", "--tests", "reflect"], "--heads belongs to --tests"),
         (["--words", "a", "b"], "--words belongs to --readout words"),
         (["--readout", "classifier"], "has no classifier head"),
-        (["--device", "cuda:99"], "there is no device 'cuda:99'"),
+        (["--device", "cuda:99"], "'cuda:99' is not a device here"),
     ],
 )
 def test_bad_requests_are_one_line(

@@ -65,11 +65,14 @@ def test_a_model_has_the_precision_that_was_asked_for(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "float8"}, "no dtype 'float8'; there are float32, bfloat16, float16, auto"),
-        ({"device": "gpu"}, "no device 'gpu'.* sees .*cpu"),
-        ({"device": "cuda:7"}, "no device 'cuda:7'.* sees .*cpu"),
-        ({"device": "meta"}, "no device 'meta'"),
-        ({"device_map": "somehow"}, "no device map 'somehow'; use auto"),
+        (
+            {"dtype": "float8"},
+            "'float8' is not a dtype; use one of float32, bfloat16, float16, auto",
+        ),
+        ({"device": "gpu"}, "'gpu' is not a device here.* sees .*cpu"),
+        ({"device": "cuda:7"}, "'cuda:7' is not a device here.* sees .*cpu"),
+        ({"device": "meta"}, "'meta' is not a device here"),
+        ({"device_map": "somehow"}, "'somehow' is not a device map; use auto"),
         ({"device_map": "auto", "device": "cuda"}, "leave out 'cuda'"),
     ],
 )
@@ -84,7 +87,7 @@ def test_auto_takes_the_fastest_device_that_is_there(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert device_of("auto") == torch.device("cpu")
-    with pytest.raises(ModelError, match="no device 'mps'"):
+    with pytest.raises(ModelError, match="'mps' is not a device here"):
         device_of("mps")
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert device_of("auto") == torch.device("mps")

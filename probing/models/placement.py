@@ -31,20 +31,20 @@ def device_of(name: str) -> torch.device:
     there = devices()
     if name not in ("auto", *there):
         raise ModelError(
-            f"there is no device {name!r}: torch {torch.__version__} sees {', '.join(there)} here"
+            f"{name!r} is not a device here: torch {torch.__version__} sees {', '.join(there)}"
         )
     return torch.device(there[0] if name == "auto" else name)
 
 
 def dtype_of(name: str) -> Any:
     if name not in DTYPES:
-        raise ModelError(f"there is no dtype {name!r}; there are {', '.join(DTYPES)}")
+        raise ModelError(f"{name!r} is not a dtype; use one of {', '.join(DTYPES)}")
     return DTYPES[name]
 
 
 def check_device_map(device_map: str | Mapping[str, Any], device: str) -> None:
     if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
-        raise ModelError(f"there is no device map {device_map!r}; use {', '.join(DEVICE_MAPS)}")
+        raise ModelError(f"{device_map!r} is not a device map; use {', '.join(DEVICE_MAPS)}")
     if device not in ("auto", "cpu"):
         raise ModelError(f"a device map leaves no choice of a device: leave out {device!r}")
 

@@ -101,10 +101,8 @@ def extract(
         rows_of = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
         unfinished = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
         at_once = 1 if attention else _at_once(model, tokens, max_tokens_per_batch)
-        if at_once > 1:  # several batches per thread, so that none waits long for the last
-            share = int(tokens.offsets[-1]) // (8 * at_once)
-            max_tokens_per_batch = min(max_tokens_per_batch, max(256, share))
-        batches = _batches(unfinished, tokens, anatomy, max_tokens_per_batch, attention)
+        limit = _limit(tokens, max_tokens_per_batch, at_once)
+        batches = _batches(unfinished, tokens, anatomy, limit, attention)
 
         def run(batch: IntArray) -> tuple[IntArray, dict[str, FloatArray]]:
             return batch, _run_batch(record, tokens.take(batch), positions, attention, logits)
@@ -249,6 +247,13 @@ def _at_once(model: Any, tokens: Tokens, max_tokens: int) -> int:
     if torch.is_autocast_enabled("cpu"):  # which holds for one thread
         return 1
     return max(1, min(torch.get_num_threads(), int(tokens.offsets[-1]) // min(max_tokens, 512)))
+
+
+def _limit(tokens: Tokens, max_tokens: int, at_once: int) -> int:
+    """Largest number of tokens per batch: several batches per thread, so that none waits long."""
+    if at_once == 1:
+        return max_tokens
+    return min(max_tokens, max(256, int(tokens.offsets[-1]) // (8 * at_once)))
 
 
 def _run_batch(
