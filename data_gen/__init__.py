@@ -11,7 +11,7 @@ from data_gen.patterns import ROLES, Sentence
 from data_gen.sources import read_data
 from data_gen.spec import Spec, builtin_specs, parse_spec, read_spec
 from data_gen.spec_reader import SpecError
-from data_gen.tokenizer import build_tokenizer, unknown_shares
+from data_gen.tokenizer import build_tokenizer, split_words, unknown_shares
 
 __all__ = [
     "ROLES",
@@ -29,6 +29,7 @@ __all__ = [
     "parse_spec",
     "read_data",
     "read_spec",
+    "split_words",
     "stream_dataset",
     "unknown_shares",
 ]

@@ -113,16 +113,17 @@ class SpecReader:
                     raise self.fail(key, f"{word!r} has two polarities, {other!r} as well")
                 label_of[word] = number
         table = self.table("slots", slots)
-        return Lexicon(
-            {name: self.slot(name, table[name], label_of) for name in table}, labels, label_of
-        )
+        read = {name: self.slot(name, table, label_of) for name in table}
+        return Lexicon(read, labels, label_of)
 
-    def slot(self, name: str, table: Any, label_of: dict[str, int]) -> Slot:
+    def slot(self, name: str, slots: dict[str, Any], label_of: dict[str, int]) -> Slot:
         key = f"slots.{name}"
         if not re.fullmatch(r"\w+", name):
             raise self.fail(key, "a slot's name is made of letters, digits and _")
-        lists = dict(self.table(key, table))
+        lists = dict(self.table(key, slots[name]))
         role = lists.pop("role", NEUTRAL)
+        if "like" in lists:  # the word lists of another slot
+            lists = {**self.lists_like(key, lists.pop("like"), slots), **lists}
         self.known(f"{key}.role", "role", role, ROLES)
         if not lists:
             raise self.fail(key, 'has no words; give a list such as training = ["red", "blue"]')
@@ -136,6 +137,15 @@ class SpecReader:
                     problem = f"the informative word {word!r} has no polarity; add it to [polarity]"
                     raise self.fail(where, problem)
         return Slot(role, words)
+
+    def lists_like(self, key: str, other: Any, slots: dict[str, Any]) -> dict[str, Any]:
+        """The word lists of the slot that ``like`` names, which must have lists of its own."""
+        self.known(f"{key}.like", "slot", self.string(f"{key}.like", other), slots)
+        lists = dict(self.table(f"slots.{other}", slots[other]))
+        if "like" in lists:
+            raise self.fail(f"{key}.like", f"{other!r} takes its words from another slot; name that")
+        lists.pop("role", None)
+        return lists
 
     def template(self, name: str, template: Any, lexicon: Lexicon) -> tuple[str, ...]:
         """The words and {SLOTS} of a template, with exactly one informative slot among them."""
@@ -166,7 +176,8 @@ class SpecReader:
             raise self.fail(key, "a split's name is made of letters, digits and _")
         if name in RESERVED:
             raise self.fail(key, f"{name!r} is reserved, here or by load_dataset; rename it")
-        self.keys(key, table, required="patterns words", optional="isolates extended allow_repeats")
+        optional = "isolates extended allow_repeats sample"
+        self.keys(key, table, required="patterns words", optional=optional)
         words = table["words"] if isinstance(table["words"], dict) else {"default": table["words"]}
         for slot, vocabulary in words.items():
             self.string(f"{key}.words", vocabulary)
@@ -182,12 +193,27 @@ class SpecReader:
             isolates=self.string(f"{key}.isolates", table.get("isolates", "")),
             extended=self.flag(f"{key}.extended", table.get("extended", False)),
             allow_repeats=self.flag(f"{key}.allow_repeats", table.get("allow_repeats", False)),
+            sample=self.sample(f"{key}.sample", table.get("sample", 0), patterns),
         )
         if split.n_sentences > MAX_SENTENCES:
             raise self.fail(key, "has more than 2^62 sentences; use fewer slots or words")
         if split.extended and name == "train":
             raise self.fail(f"{key}.extended", "the training split is always built; leave it out")
         return split
+
+    def sample(self, key: str, n: Any, patterns: list[Pattern]) -> int:
+        """The number of sentences to draw, equally many per pattern and informative word."""
+        if type(n) is not int or n < 0:
+            raise self.fail(key, f"must be a whole number of sentences, not {n!r}")
+        cells = sum(len(pattern.informative.choices) for pattern in patterns)
+        if n % cells:
+            raise self.fail(key, f"must be a multiple of {cells}, one per pattern and word, not {n}")
+        for pattern in patterns:
+            most = pattern.n_sentences // len(pattern.informative.choices)
+            if n // cells > most:
+                few = f"{pattern.name!r} has only {most} sentences per word"
+                raise self.fail(key, f"{n} are {n // cells} per pattern and word, but {few}")
+        return n
 
     def element(self, key: str, word: str, words: dict[str, str], lexicon: Lexicon) -> Element:
         """The element of a pattern for a word of its template: that word, or the slot it names."""

@@ -1,9 +1,14 @@
-"""A word-level tokenizer that knows only the words of the training split."""
+"""A word-level tokenizer that knows only the words of the training split.
+
+Punctuation is split off, as BERT does: the distractor "nice." and the adjective "nice" are the same
+token, so that a model must find out *where* the word that decides stands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -12,30 +17,45 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = {f"{name}_token": f"[{name.upper()}]" for name in "pad unk cls sep mask".split()}
 
 
-def build_tokenizer(texts: Iterable[str], *, ends: bool = True) -> PreTrainedTokenizerFast:
-    """A tokenizer whose tokens are the space-separated words of these texts.
+@cache
+def _splitter() -> Any:
+    from tokenizers.pre_tokenizers import Punctuation, Sequence, WhitespaceSplit
 
-    A word is what the ``words`` column holds, so the distractor "nice." and the adjective "nice"
-    are two words. Every other word is [UNK]. Sentences become [CLS] words [SEP], or without
-    ``ends`` the words alone, for a decoder, which is read at the last word. Padding is on the
-    right.
+    return Sequence([WhitespaceSplit(), Punctuation()])
+
+
+def split_words(text: str) -> list[str]:
+    """The words and the punctuation marks of a text: the tokens of ``build_tokenizer``.
+
+    >>> split_words("The city is nice.")
+    ['The', 'city', 'is', 'nice', '.']
+    """
+    return [word for word, _ in _splitter().pre_tokenize_str(text)]
+
+
+def build_tokenizer(texts: Iterable[str], *, ends: bool = True) -> PreTrainedTokenizerFast:
+    """A tokenizer whose tokens are the words and the punctuation marks of these texts.
+
+    Every other word is [UNK]. Sentences become [CLS] words [SEP], or without ``ends`` the words
+    alone, for a decoder, which is read at the last word. Padding is on the right.
 
     >>> tokenizer = build_tokenizer(dataset["train"]["text"][:])
     >>> tokenizer("my dog is nice")["input_ids"]
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
+    texts = list(texts)
+    for token in SPECIAL_TOKENS.values():
+        if any(token in text for text in texts):
+            raise ValueError(f"the texts hold {token}, which is a special token; use another word")
     # In order of first appearance: the same texts give the same numbers, on any machine.
-    words = dict.fromkeys(word for text in texts for word in text.split())
-    if clashes := [token for token in SPECIAL_TOKENS.values() if token in words]:
-        raise ValueError(f"the texts hold {clashes[0]}, which is a special token; use another word")
+    words = dict.fromkeys(word for text in texts for word in split_words(text))
     vocabulary = {word: i for i, word in enumerate([*SPECIAL_TOKENS.values(), *words])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=SPECIAL_TOKENS["unk_token"]))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.pre_tokenizer = _splitter()
     if ends:
         cls, sep = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
         tokenizer.post_processor = TemplateProcessing(

@@ -16,7 +16,7 @@ import torch
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from data_gen import Spec, parse_spec, read_spec
+from data_gen import Spec, parse_spec, read_spec, split_words
 
 RANK, WINDOW, N_SENTENCES = 16, 3, 30_000
 
@@ -45,7 +45,7 @@ def word_vectors(texts: Sequence[str], vocabulary: dict[str, int]) -> np.ndarray
     size = len(vocabulary)
     counts = np.zeros((size, size))
     for text in texts:
-        ids = [vocabulary[word] for word in text.split() if word in vocabulary]
+        ids = [vocabulary[word] for word in split_words(text) if word in vocabulary]
         for gap in range(1, WINDOW + 1):
             np.add.at(counts, (ids[gap:], ids[: max(0, len(ids) - gap)]), 1.0)
     counts += counts.T

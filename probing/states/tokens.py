@@ -6,6 +6,7 @@ offsets[i]:offsets[i + 1]. Models need padded batches: ``Padded`` converts in bo
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MASKS = ("informative", "special", "distractor")
-OF_TOKENS = (*MASKS, "summary", "ids", "types")
+OF_TOKENS = (*MASKS, "summary", "ids", "types", "characters")
 OF_SENTENCES = ("labels", "words", "patterns")
 COLUMNS_OF_TOKENIZERS = {  # field: what tokenizers call it
     "ids": "input_ids",
@@ -48,6 +49,7 @@ class Tokens:
     summary: Known = None  # the token that summarises its sentence, once a model is known
     ids: Known = None
     types: Known = None  # token_type_ids, of tokenizers that give them
+    characters: Known = None  # (tokens, 2): the characters of its text that a token stands for
     labels: Known = None  # (sentences,), as those below
     words: Known = None  # the informative word, by which folds and intervals group sentences
     patterns: Known = None
@@ -66,7 +68,8 @@ class Tokens:
                 if values is None and not is_mask:
                     continue
                 values = np.zeros(n) if values is None else np.asarray(values)
-                if (shape := values.shape) != (n,):
+                expected = (n, 2) if name == "characters" else (n,)
+                if (shape := values.shape) != expected:
                     raise ValueError(f"{name} must have one entry for each of {n}, not {shape=}")
                 object.__setattr__(self, name, values.astype(bool) if is_mask else values)
 
@@ -251,6 +254,7 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
         informative = np.zeros(lengths.sum(), dtype=bool)
         informative[starts + np.fromiter(chain.from_iterable(aligned.positions), int)] = True
         parts["informative"].append(informative)
+        parts["characters"].append(aligned.characters)
         parts["lengths"].append(lengths)
         if "roles" in rows:
             words, roles = (rows[name][first : first + 1000] for name in ("words", "roles"))
@@ -284,4 +288,7 @@ def _in_distractors(
     place = np.repeat(starts[first_words], lengths) + inner
     word = np.searchsorted(starts, place, side="right") - 1
     is_distractor = np.array([role == "distractor" for sentence in roles for role in sentence])
-    return np.asarray(is_distractor[word] & (characters[:, 1] > characters[:, 0]))
+    # The full stop behind a distractor is not a distractor itself.
+    bare = [len(word.rstrip(string.punctuation)) for sentence in words for word in sentence]
+    is_inside = (place - starts[word] < np.array(bare)[word]) & (characters[:, 1] > characters[:, 0])
+    return np.asarray(is_distractor[word] & is_inside)

@@ -14,7 +14,7 @@ from probing.states.tokens import States
 class SentenceView:
     """The words and roles of one sentence and the attention of its summary token, by token."""
 
-    words: list[str]  # one per token; "" at special tokens
+    words: list[str]  # one per token, as the text spells it; "" at special tokens
     roles: list[str]  # informative, distractor, neutral or special
     attention: FloatArray  # (n_tokens, n_layers, n_heads)
 
@@ -26,7 +26,7 @@ class SentenceView:
 
 
 def sentence_views(states: States, rows: Any) -> list[SentenceView]:
-    """One view per sentence. Required: states with attention, and one token per word.
+    """One view per sentence. Required: states with attention, and tokens from ``tokenise``.
 
     >>> rows = dataset["test"].select(range(5))
     >>> sentence_views(summary_attention(model, tokenizer, rows), rows)[0].words_only()
@@ -34,13 +34,11 @@ def sentence_views(states: States, rows: Any) -> list[SentenceView]:
     rows, tokens, views = columns_of(rows), states.tokens, []
     if states.attention is None:
         raise ValueError("a view needs states with attention; extract them with attention=True")
-    for i, (words, roles) in enumerate(zip(rows["words"], rows["roles"], strict=True)):
+    masks = [tokens.special, tokens.informative, tokens.distractor]
+    roles = np.select(masks, ["special", "informative", "distractor"], "neutral")
+    for i, text in enumerate(rows["text"]):
         span = tokens.sentence(i)
-        special = tokens.special[span]
-        if (~special).sum() != len(words):
-            raise ValueError(f"a view needs one token per word, unlike in {rows['text'][i]!r}")
-        by_token = np.full((2, len(special)), [[""], ["special"]], dtype=object)
-        by_token[:, ~special] = words, roles
-        words, roles = by_token.tolist()
-        views.append(SentenceView(words, roles, np.asarray(states.attention[span])))
+        words = [text[a:b].strip() for a, b in tokens.characters[span].tolist()]
+        attention = np.asarray(states.attention[span])
+        views.append(SentenceView(words, roles[span].tolist(), attention))
     return views

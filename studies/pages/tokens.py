@@ -89,7 +89,10 @@ def look_at(
         span = tokens.sentence(i)
         ids = tokens.ids[span].tolist()
         names = tokenizer.convert_ids_to_tokens(ids)
-        effects = map(rounded, masked[i])
+        # The words of a text are masked whole: a mark behind a word has no effect of its own.
+        starts = np.cumsum([0, *(len(word) + 1 for word in row["words"])])
+        effects = dict(zip(starts.tolist(), map(rounded, masked[i]), strict=False))
+        firsts = tokens.characters[span][:, 0].tolist()
         yield {
             "split": split_name,
             "text": row["text"],
@@ -105,7 +108,10 @@ def look_at(
             "attention": [list(map(rounded, x)) for x in view.attention.reshape(len(ids), -1).T],
             "k": [projections(states, span, layer, axis["k"]) for layer, axis in enumerate(axes)],
             "v": [projections(states, span, layer, axis["v"]) for layer, axis in enumerate(axes)],
-            "masking": [next(effects) if word else None for word in view.words],
+            "masking": [
+                effects.get(first) if word else None
+                for word, first in zip(view.words, firsts, strict=True)
+            ],
         }
 
 

@@ -212,6 +212,7 @@ def tokenizer_of(options: Options, texts: list[str]) -> Any:
 
 def word_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any]:
     """A tokenizer, and vectors (words, d) of its words from the corpus or a GloVe file."""
+    from data_gen import split_words
     from probing.models.word_vectors import corpus, read_vectors, word_vectors
 
     texts = dataset["train"]["text"][:]
@@ -221,7 +222,10 @@ def word_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any
         tokenizer = tokenizer_of(options, [*texts, *sentences])
         return tokenizer, word_vectors(sentences, tokenizer.get_vocab())
     words = {
-        word for split in dataset.values() for text in split["text"][:] for word in text.split()
+        word
+        for split in dataset.values()
+        for text in split["text"][:]
+        for word in split_words(text)
     }
     known = read_vectors(Path(options.embeddings), words)
     tokenizer = tokenizer_of(options, [*texts, " ".join(known)])
