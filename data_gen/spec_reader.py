@@ -143,7 +143,9 @@ class SpecReader:
         self.known(f"{key}.like", "slot", self.string(f"{key}.like", other), slots)
         lists = dict(self.table(f"slots.{other}", slots[other]))
         if "like" in lists:
-            raise self.fail(f"{key}.like", f"{other!r} takes its words from another slot; name that")
+            raise self.fail(
+                f"{key}.like", f"{other!r} takes its words from another slot; name that"
+            )
         lists.pop("role", None)
         return lists
 
@@ -207,7 +209,9 @@ class SpecReader:
             raise self.fail(key, f"must be a whole number of sentences, not {n!r}")
         cells = sum(len(pattern.informative.choices) for pattern in patterns)
         if n % cells:
-            raise self.fail(key, f"must be a multiple of {cells}, one per pattern and word, not {n}")
+            raise self.fail(
+                key, f"must be a multiple of {cells}, one per pattern and word, not {n}"
+            )
         for pattern in patterns:
             most = pattern.n_sentences // len(pattern.informative.choices)
             if n // cells > most:

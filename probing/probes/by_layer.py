@@ -138,7 +138,8 @@ def _probe_layer(
     }
     if probe in POOLED:
         X, tokens = train
-        fitted = LinearProbe(C=C, standardize=standardize).fit(X, tokens.labels, tokens.words)
+        linear = LinearProbe(C=C, standardize=standardize)
+        fitted = linear.fit(X, tokens.labels, tokens.words, structures=tokens.patterns)
         correct = {name: fitted.predict(X) == tokens.labels for name, (X, tokens) in splits.items()}
     else:
         fitted = estimators[probe].fit(*train)

@@ -44,7 +44,7 @@ class SingleLocationHead(TokenProbe):
     ----------
     C
         Inverse strength of the penalty; None chooses it from C_GRID by cross-validation over
-        ``tokens.words``, a tie going to the stronger penalty.
+        ``tokens.words`` and ``tokens.patterns``, a tie going to the stronger penalty.
     max_sentences
         How many are used at most, drawn at random; templated ones repeat. None: all.
     n_starts
@@ -126,7 +126,9 @@ class SingleLocationHead(TokenProbe):
             logit, _ = fitted.read(X[tokens.rows(part)], tokens.take(part).offsets)
             return np.mean((logit > 0) == positive[part])
 
-        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, positive, tokens.words)
+        self.C_, self.cv_scores_ = choose_penalty(
+            self.C, path, accuracy, positive, tokens.words, tokens.patterns
+        )
         grid = [*(C for C in C_GRID if C < self.C_), self.C_]  # the way the cross-validation went
         *_, fitted = path(np.arange(len(tokens)), grid)
         self.k_, self.v_, self.intercept_, self.objective_, self.n_iter_ = fitted

@@ -46,8 +46,8 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
     Parameters
     ----------
     C
-        Inverse strength of the penalty; None chooses it from C_GRID by cross-validation grouped
-        by ``groups`` (adjectives), a tie going to the stronger penalty.
+        Inverse strength of the penalty; None chooses it from C_GRID by cross-validation over
+        ``groups`` (adjectives) and ``structures``, a tie going to the stronger penalty.
     standardize
         Penalise in units of each coordinate's standard deviation, so that C means the same in all
         layers.
@@ -95,8 +95,19 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
         self.max_iter = max_iter
 
     @one_blas_thread
-    def fit(self, X: Any, y: Any, groups: Any = None, *, sample_weight: Any = None) -> Self:
-        """Fit to states X (n, d) and labels y (n,); groups (n,) are needed to choose C."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        *,
+        structures: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Fit to states X (n, d) and labels y (n,).
+
+        To choose C, groups (n,) are needed, and structures (n,) are held out with them.
+        """
         X = check_states(X)
         self.classes_, codes = check_labels(y, len(X))
         weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
@@ -112,7 +123,7 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
         def accuracy(fitted: Fitted, part: Any) -> Any:
             return np.mean(label_of(logit_of(X[part], fitted)) == codes[part])
 
-        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, codes, groups)
+        self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, codes, groups, structures)
         (solution,) = path(slice(None), (self.C_,))
         self.coef_, self.intercept_, self.objective_, self.n_iter_ = solution
         self.direction_ = np.apply_along_axis(unit, -1, self.coef_)

@@ -26,7 +26,8 @@ class LocateAndRead(TokenProbe):
     Parameters
     ----------
     C
-        Of both probes; None lets each choose its own by cross-validation over ``tokens.words``.
+        Of both probes; None lets each choose its own by cross-validation over ``tokens.words`` and
+        ``tokens.patterns``.
     random_state
         Seed of the location probe.
 
@@ -45,7 +46,8 @@ class LocateAndRead(TokenProbe):
     C_ : float
         C of the value probe.
     cv_scores_ : array or None
-        Accuracy of both together on held-out words, one per fold; None if C was given.
+        Accuracy of both together on held-out words in held-out structures, one per fold; None if C
+        was given.
 
     >>> states = extract(model, tokenizer, dataset["train"], positions=["tokens"]).words_only()
     >>> LocateAndRead().fit(states.at(3), states.tokens).predict(states.at(3), states.tokens)
@@ -63,7 +65,7 @@ class LocateAndRead(TokenProbe):
         self.cv_scores_ = None
         if self.C is None:
             scores = []
-            for train, test in grouped_folds(codes, tokens.words):
+            for train, test in grouped_folds(codes, tokens.words, tokens.patterns):
                 part, rows = LocateAndRead(random_state=self.random_state), tokens.rows(train)
                 part._fit_both(X[rows], tokens.take(train), self.location_.C_, self.value_.C_)
                 scores.append(part.score(X[tokens.rows(test)], tokens.take(test)))
@@ -78,9 +80,11 @@ class LocateAndRead(TokenProbe):
         location = LocationProbe(C=C_location, random_state=self.random_state)
         self.location_ = location.fit(X, tokens)
         owner = np.repeat(np.arange(len(tokens)), tokens.lengths)[tokens.informative]
-        words = None if tokens.words is None else tokens.words[owner]
-        value = LinearProbe(C=C_value)
-        self.value_ = value.fit(X[tokens.informative], tokens.labels[owner], words)
+        words, structures = (
+            None if each is None else each[owner] for each in (tokens.words, tokens.patterns)
+        )
+        value, X = LinearProbe(C=C_value), X[tokens.informative]
+        self.value_ = value.fit(X, tokens.labels[owner], words, structures=structures)
 
     def located(self, X: Any, tokens: Tokens) -> IntArray:
         """The row of the token chosen in each sentence."""

@@ -67,7 +67,7 @@ class LocationProbe(TokenProbe, Linear):
     ----------
     C
         Inverse strength of the penalty, as for LinearProbe; the cross-validation goes by ``score``
-        on held-out words (``tokens.words``).
+        on held-out words (``tokens.words``) in held-out structures (``tokens.patterns``).
     standardize
         Penalise in units of each coordinate's standard deviation, as for LinearProbe.
     max_tokens
@@ -122,7 +122,9 @@ class LocationProbe(TokenProbe, Linear):
             return logistic_path(X[chosen], own, weight, grid, standardize=self.standardize)
 
         alike = np.zeros(len(tokens), dtype=int)  # labels need no balance
-        self.C_, self.cv_scores_ = choose_penalty(self.C, path, rank_score, alike, tokens.words)
+        self.C_, self.cv_scores_ = choose_penalty(
+            self.C, path, rank_score, alike, tokens.words, tokens.patterns
+        )
         (fitted,) = path(np.arange(len(tokens)), (self.C_,))
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
         self.direction_ = unit(self.coef_)

@@ -1,4 +1,8 @@
-"""How strongly to regularise: cross-validation in which no word is on both sides."""
+"""How strongly to regularise: cross-validation with no word, and no structure, on both sides.
+
+A probe is meant for new words in new structures, so C (and with it the layer) is chosen on held-out
+words in held-out structures, where the training split has enough of them.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +14,17 @@ from probing.arrays import FloatArray, IntArray
 
 C_GRID: tuple[float, ...] = tuple(float(C) for C in np.logspace(-4, 2, 7))
 MAX_FOLDS = 5
+MIN_STRUCTURES = 4  # with fewer, a fold would lose a third of all structures or more
+Folds = list[tuple[IntArray, IntArray]]
 
 
-def grouped_folds(labels: IntArray, groups: Any) -> list[tuple[IntArray, IntArray]]:
+def grouped_folds(labels: IntArray, groups: Any, structures: Any = None) -> Folds:
     """(train, test) indices with no group on both sides, labels balanced over the folds.
 
     As many folds as the rarest label has groups (six adjectives: three folds, each of which holds
-    out one of each label), but at most MAX_FOLDS.
+    out one of each label), but at most MAX_FOLDS. With at least MIN_STRUCTURES ``structures``
+    (patterns), crossed with the groups, each fold also holds out some of these: its test part has
+    held-out groups in held-out structures, its training part neither.
     """
     if groups is None:
         raise ValueError("give groups (the adjective of each sentence) to choose C, or give C")
@@ -27,10 +35,28 @@ def grouped_folds(labels: IntArray, groups: Any) -> list[tuple[IntArray, IntArra
     if (n_folds := min(MAX_FOLDS, *owners)) < 2:
         raise ValueError("each label needs at least two groups to choose C; give C instead")
     folds = list(StratifiedGroupKFold(n_folds).split(labels, labels, groups))
-    for train, _ in folds:
-        if len(np.unique(labels[train])) < len(owners):
-            raise ValueError("a fold's training part lacks a label; give C instead of groups")
-    return folds
+    if not _has_all_labels(folds, labels):
+        raise ValueError("a fold's training part lacks a label; give C instead of groups")
+    crossed = [] if structures is None else _crossed(folds, np.asarray(structures))
+    return crossed if crossed and _has_all_labels(crossed, labels) else folds
+
+
+def _has_all_labels(folds: Folds, labels: IntArray) -> bool:
+    n_labels = len(np.unique(labels))
+    return all(len(np.unique(labels[train])) == n_labels for train, _ in folds)
+
+
+def _crossed(folds: Folds, structures: Any) -> Folds:
+    """The folds with structures held out as well; empty if these are few or not crossed."""
+    names, codes = np.unique(structures, return_inverse=True)
+    if len(names) < max(MIN_STRUCTURES, len(folds)):
+        return []
+    fold_of = codes % len(folds)  # in turn, by name: structures of a kind go to different folds
+    crossed = [
+        (train[fold_of[train] != i], test[fold_of[test] == i])
+        for i, (train, test) in enumerate(folds)
+    ]
+    return crossed if all(len(test) for _, test in crossed) else []
 
 
 def choose_penalty(
@@ -39,6 +65,7 @@ def choose_penalty(
     score: Callable[[Any, IntArray], Any],
     labels: IntArray,
     groups: Any,
+    structures: Any = None,
 ) -> tuple[float, FloatArray | None]:
     """C if it is given, else the one of C_GRID with the best mean held-out score, and all scores.
 
@@ -49,7 +76,7 @@ def choose_penalty(
         if not (np.isfinite(C) and C > 0):
             raise ValueError(f"C must be positive and finite, not {C}")
         return float(C), None
-    folds = grouped_folds(labels, groups)
+    folds = grouped_folds(labels, groups, structures)
     table = [[float(score(fit, test)) for fit in path(train)] for train, test in folds]
     means = np.mean(table, axis=0)
     # The grid ascends: the first of the best has the strongest penalty. Rounding makes no winner.
