@@ -24,8 +24,8 @@ INFORMATIVE, DISTRACTOR, NEUTRAL = ROLES
 class Sentence(NamedTuple):
     """A sentence and what the grammar knows about it.
 
-    Always: ``" ".join(words) == text``, ``roles[location] == "informative"`` and
-    ``text[span[0]:span[1]] == words[location]``.
+    Always: ``" ".join(words) == text``, ``roles[location] == "informative"``, and
+    ``text[span[0]:span[1]]`` is ``words[location]`` without the punctuation behind it.
     """
 
     text: str
@@ -43,11 +43,13 @@ class Element:
 
     A choice is a tuple of words: empty for "nothing here", longer for "Good evening,".
     ``labels`` holds the label of each choice of the informative element, and is None elsewhere.
+    ``suffix`` is the punctuation that every choice ends with, such as "." in "nice.".
     """
 
     choices: tuple[tuple[str, ...], ...]
     role: str = NEUTRAL
     labels: tuple[int, ...] | None = None
+    suffix: str = ""
 
 
 class Fragment(NamedTuple):
@@ -56,9 +58,10 @@ class Fragment(NamedTuple):
     text: str  # every word followed by a space
     words: tuple[str, ...]
     roles: tuple[str, ...]
-    label: int | None  # None without the informative word: location and start then mean nothing
+    label: int | None  # None without the informative word: what follows then means nothing
     location: int
     start: int
+    end: int
 
 
 class Sentences(Sequence[Sentence]):
@@ -118,13 +121,13 @@ class Pattern(Sentences):
         text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
         for table, radix in self._tables:
             digit, index = divmod(index, radix)
-            more_text, more_words, more_roles, new_label, offset, start_offset = table[digit]
+            more_text, more_words, more_roles, new_label, offset, start, end = table[digit]
             if new_label is not None:
-                label, location, start = new_label, len(words) + offset, len(text) + start_offset
+                label, location = new_label, len(words) + offset
+                span = (len(text) + start, len(text) + end)
             text += more_text
             words += more_words
             roles += more_roles
-        span = (start, start + len(words[location]))
         return Sentence(text[:-1], label, words, roles, location, span, self.name)
 
     @cached_property
@@ -147,13 +150,14 @@ def _fragments(elements: list[Element]) -> list[Fragment]:
     table = []
     for choices in product(*(range(len(element.choices)) for element in elements)):
         text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
-        label, location, start = None, 0, 0
+        label, location, start, end = None, 0, 0, 0
         for element, choice in zip(elements, choices, strict=True):
+            chosen = element.choices[choice]
             if element.labels is not None:
                 label, location, start = element.labels[choice], len(words), len(text)
-            chosen = element.choices[choice]
+                end = start + len(chosen[0]) - len(element.suffix)
             text += "".join(word + " " for word in chosen)
             words += chosen
             roles += (element.role,) * len(chosen)
-        table.append(Fragment(text, words, roles, label, location, start))
+        table.append(Fragment(text, words, roles, label, location, start, end))
     return table

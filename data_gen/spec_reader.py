@@ -155,11 +155,11 @@ class SpecReader:
         (checked,) = self.strings(key, [self.string(key, template)])
         words, informative = tuple(checked.split()), []
         for word in words:
-            if slot := slot_name(word):
+            if slot := slot_name(word)[0]:
                 self.known(key, "slot", slot, lexicon.slots)
                 informative += [slot] if lexicon.slots[slot].role == INFORMATIVE else []
             elif re.search(r"[{}]", word):
-                alone = "a slot stands alone; put punctuation into the slot's words"
+                alone = "only punctuation may stand behind a slot, as in {NAME}."
                 raise self.fail(key, f"{word!r}: {alone}")
         if len(informative) != 1:
             slots = " and ".join(informative) or "none"
@@ -221,18 +221,21 @@ class SpecReader:
 
     def element(self, key: str, word: str, words: dict[str, str], lexicon: Lexicon) -> Element:
         """The element of a pattern for a word of its template: that word, or the slot it names."""
-        name = slot_name(word)
-        if name is None:
+        name, suffix = slot_name(word)
+        if not name:
             return Element(choices=((word,),))
         slot, vocabulary = lexicon.slots[name], words.get(name, words.get("default", ""))
         self.known(f"{key}.words", f"vocabulary of slot {name},", vocabulary, slot.words)
         entries = slot.words[vocabulary]
+        if suffix and "" in entries:
+            raise self.fail(f"slots.{name}.{vocabulary}", f'"" leaves {suffix!r} of {word!r} alone')
         is_informative = slot.role == INFORMATIVE
         labels = tuple(lexicon.polarity[entry] for entry in entries) if is_informative else None
-        return Element(tuple(tuple(entry.split()) for entry in entries), slot.role, labels)
+        choices = tuple(tuple((entry + suffix).split()) for entry in entries)
+        return Element(choices, slot.role, labels, suffix)
 
 
-def slot_name(word: str) -> str | None:
-    """NAME for the word "{NAME}" of a template, None for a literal word."""
-    match = re.fullmatch(r"\{(\w+)\}", word)
-    return match[1] if match else None
+def slot_name(word: str) -> tuple[str, str]:
+    """NAME and "." for the word "{NAME}." of a template, two empty texts for a literal word."""
+    match = re.fullmatch(r"\{(\w+)\}([^\w\s{}]*)", word)
+    return (match[1], match[2]) if match else ("", "")
