@@ -68,16 +68,18 @@ def augmented_epochs(
     config: TrainingConfig,
     *,
     ends: int = 1,
+    stop: int | None = None,
 ) -> list[dict[str, Any]]:
     """Every sentence once per epoch, newly augmented each time but for its ``ends`` at each side.
 
-    An encoder has one token at each end that is not a word, [CLS] and [SEP], a decoder none.
+    An encoder has one token at each end that is not a word, [CLS] and [SEP], a decoder none;
+    ``stop`` is the id of the full stop, if there is one.
     """
     rng = np.random.default_rng([config.seed, 1])
 
     def augmented(ids: list[int]) -> list[int]:
         last = len(ids) - ends
-        words = augment(ids[ends:last], unknown, config.augmentation, rng)
+        words = augment(ids[ends:last], unknown, config.augmentation, rng, stop=stop)
         return [*ids[:ends], *words, *ids[last:]]
 
     return [
@@ -157,7 +159,8 @@ def train(
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")
     ends = tokenizer.num_special_tokens_to_add() // 2
-    sentences = augmented_epochs(token_ids, labels, tokenizer.unk_token_id, config, ends=ends)
+    marks = {"ends": ends, "stop": tokenizer.get_vocab().get(".")}
+    sentences = augmented_epochs(token_ids, labels, tokenizer.unk_token_id, config, **marks)
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by torchrun
     n_steps = math.ceil(len(sentences) / config.batch_size)
     arguments = TrainingArguments(

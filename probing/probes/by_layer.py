@@ -146,7 +146,7 @@ def _probe_layer(
         correct = {name: fitted.correct(*split) for name, split in splits.items()}
     cv_score = np.nan
     if fitted.cv_scores_ is not None:  # the reader has one score per fold, others one per C
-        cv_score = float((np.mean if probe == "reader" else np.max)(fitted.cv_scores_))
+        cv_score = float((np.mean if probe == "reader" else np.nanmax)(fitted.cv_scores_))
     return Probed(fitted, correct, fitted.C_, cv_score)
 
 

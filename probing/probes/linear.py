@@ -21,7 +21,7 @@ from probing.probes.logistic import (
     logit_of,
     one_blas_thread,
 )
-from probing.probes.penalty import C_GRID, choose_penalty
+from probing.probes.penalty import C_GRID, SEARCH_TOL, choose_penalty
 
 
 class Linear(BaseEstimator):  # type: ignore[misc]
@@ -71,7 +71,8 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
     C_ : float
         The C that was given or chosen.
     cv_scores_ : array or None
-        Mean held-out accuracy for each of C_GRID; None if C was given.
+        Mean held-out accuracy for each of C_GRID (nan where the search had ended); None if C was
+        given.
     objective_ : float
         The penalised sum of losses that was reached.
     n_iter_ : int
@@ -115,16 +116,16 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
             raise ValueError("sample_weight must be a finite weight of at least 0 for each row")
         if not weight.any():
             raise ValueError("sample_weight must not be 0 for all rows")
-        options = {name: getattr(self, name) for name in ("standardize", "tol", "max_iter")}
+        options = {name: getattr(self, name) for name in ("standardize", "max_iter")}
 
-        def path(rows: Any, grid: Sequence[float] = C_GRID) -> Any:
-            return logistic_path(X[rows], codes[rows], weight[rows], grid, **options)
+        def path(rows: Any, grid: Sequence[float] = C_GRID, tol: float = SEARCH_TOL) -> Any:
+            return logistic_path(X[rows], codes[rows], weight[rows], grid, tol=tol, **options)
 
         def accuracy(fitted: Fitted, part: Any) -> Any:
             return np.mean(label_of(logit_of(X[part], fitted)) == codes[part])
 
         self.C_, self.cv_scores_ = choose_penalty(self.C, path, accuracy, codes, groups, structures)
-        (solution,) = path(slice(None), (self.C_,))
+        (solution,) = path(slice(None), (self.C_,), self.tol)
         self.coef_, self.intercept_, self.objective_, self.n_iter_ = solution
         self.direction_ = np.apply_along_axis(unit, -1, self.coef_)
         return self

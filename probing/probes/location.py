@@ -21,8 +21,10 @@ from probing.probes.logistic import (
     logit_of,
     one_blas_thread,
 )
-from probing.probes.penalty import C_GRID, choose_penalty
+from probing.probes.penalty import C_GRID, SEARCH_TOL, choose_penalty
 from probing.states.tokens import Tokens
+
+TOL = 1e-4  # as LinearProbe's
 
 
 class TokenProbe(BaseEstimator):  # type: ignore[misc]
@@ -87,7 +89,7 @@ class LocationProbe(TokenProbe, Linear):
     C_ : float
         The C that was given or chosen.
     cv_scores_ : array or None
-        Mean held-out score for each of C_GRID; None if C was given.
+        Mean held-out score for each of C_GRID, as for LinearProbe; None if C was given.
 
     >>> states = extract(model, tokenizer, dataset["train"], positions=["tokens"]).words_only()
     >>> LocationProbe().fit(states.at(3), states.tokens).score(states.at(3), states.tokens)
@@ -116,16 +118,16 @@ class LocationProbe(TokenProbe, Linear):
             scores = logit_of(X[tokens.rows(part)], fitted)
             return float(np.mean(informative_ranks(scores, tokens.take(part)) == 1))
 
-        def path(part: IntArray, grid: Sequence[float] = C_GRID) -> Any:
+        def path(part: IntArray, grid: Sequence[float] = C_GRID, tol: float = SEARCH_TOL) -> Any:
             chosen, weight = self._drawn(tokens.informative, tokens.rows(part), rng)
-            own = tokens.informative[chosen]
-            return logistic_path(X[chosen], own, weight, grid, standardize=self.standardize)
+            options = {"standardize": self.standardize, "tol": tol}
+            return logistic_path(X[chosen], tokens.informative[chosen], weight, grid, **options)
 
         alike = np.zeros(len(tokens), dtype=int)  # labels need no balance
         self.C_, self.cv_scores_ = choose_penalty(
             self.C, path, rank_score, alike, tokens.words, tokens.patterns
         )
-        (fitted,) = path(np.arange(len(tokens)), (self.C_,))
+        (fitted,) = path(np.arange(len(tokens)), (self.C_,), TOL)
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
         self.direction_ = unit(self.coef_)
         return self

@@ -290,7 +290,5 @@ def _in_distractors(
     is_distractor = np.array([role == "distractor" for sentence in roles for role in sentence])
     # The full stop behind a distractor is not a distractor itself.
     bare = [len(word.rstrip(string.punctuation)) for sentence in words for word in sentence]
-    is_inside = (place - starts[word] < np.array(bare)[word]) & (
-        characters[:, 1] > characters[:, 0]
-    )
-    return np.asarray(is_distractor[word] & is_inside)
+    is_inside = place - starts[word] < np.array(bare)[word]
+    return np.asarray(is_distractor[word] & is_inside & (characters[:, 1] > characters[:, 0]))
