@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from probing.models.packaged import PACKAGED
+from probing.models.packaged import PACKAGED, VECTORS
 from studies.study import Options, Study
 
 ROOT = Path(__file__).parent.parent
@@ -33,7 +33,9 @@ PLACES = {  # where and how, not what
     *("output", "overwrite", "jobs", "cluster", "results"),
     *("device", "device_map"),
 }
-ADDED = {"dtype": "float32"}  # options younger than some results, with the value of these results
+# Options younger than some results, with the value of these results; and renamed values.
+ADDED = {"dtype": "float32", "control": "none"}
+RENAMED = {("swap", True): ("control", "swapped")}
 
 
 def settings_of(study: Study, options: Options) -> dict[str, Any]:
@@ -55,7 +57,8 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
 
     Code and inputs do not count: a result of older code answers the same question.
     """
-    earlier = ADDED | earlier
+    renamed = dict(new for (name, value), new in RENAMED.items() if earlier.get(name) == value)
+    earlier = ADDED | renamed | earlier
     asked = [name for name in settings if name not in ("code_sha256", "inputs")]
     return [
         f"{name} {_short(earlier.get(name))} instead of {_short(settings[name])}"
@@ -73,6 +76,8 @@ def key_of(name: str, value: Any) -> Any:
     """The value of an option for JSON; models, data and other files by their content."""
     if name == "model":
         return model_key(value)
+    if name == "embeddings" and value in VECTORS:  # verified when they are read
+        return value
     if name in ("data", "spec", "embeddings", "grid"):
         return data_key(value)
     return list(value) if isinstance(value, tuple) else value

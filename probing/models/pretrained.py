@@ -24,7 +24,7 @@ from transformers.utils import logging
 
 from probing.models.errors import ModelError
 from probing.models.gguf_files import converted
-from probing.models.packaged import PACKAGED, packaged_weights
+from probing.models.packaged import PACKAGED, packaged_file
 from probing.models.placement import check_device_map, device_of, dtype_of, placed_like
 
 Head = Literal["classifier", "language"]
@@ -140,7 +140,7 @@ def revision_of(name: str) -> str | None:
 def _local(name: str) -> Path | None:
     """The folder or GGUF file of a model on this machine; None for a name on the hub."""
     if name in PACKAGED:
-        weights = packaged_weights(name)
+        weights = packaged_file(name)
         return weights if weights.suffix == ".gguf" else weights.parent
     path = Path(name)
     if path.is_dir() or (path.is_file() and path.suffix == ".gguf"):

@@ -1,9 +1,11 @@
-"""Word vectors from an unlabelled corpus: positive pointwise mutual information, then an SVD.
+"""Word vectors of an unlabelled corpus of ours, or of a text file such as GloVe's.
 
-A word-level model cannot know what a new adjective means, but these vectors can. They carry
-sentiment because the corpus puts positive adjectives in positive contexts. This is distant
-supervision, so every result has a control, ``swapped_corpus``, in which the contexts of the new
-adjectives are exchanged.
+A word-level model cannot know what a new adjective means, but word vectors can. Those of our corpus
+(positive pointwise mutual information, then an SVD) carry sentiment because the corpus puts
+positive adjectives in positive contexts. This is distant supervision, so every result has a
+control, ``swapped_corpus``, in which the contexts of the new adjectives are exchanged. GloVe comes
+from texts that nobody wrote for this purpose. Its control is ``shuffled``: the same vectors, each
+at another word.
 """
 
 import tomllib
@@ -19,6 +21,7 @@ from scipy.sparse.linalg import svds
 from data_gen import Spec, parse_spec, read_spec, split_words
 
 RANK, WINDOW, N_SENTENCES = 16, 3, 30_000
+N_FREQUENT = 20_000  # words of a file, which has the most frequent first, for its main directions
 
 
 def corpus(n: int = N_SENTENCES, *, swapped: Iterable[str] = (), seed: int = 0) -> list[str]:
@@ -62,26 +65,91 @@ def word_vectors(texts: Sequence[str], vocabulary: dict[str, int]) -> np.ndarray
     return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 1e-9)
 
 
-def read_vectors(path: Path, words: Collection[str]) -> dict[str, np.ndarray]:
-    """The vectors of these words from a text file of lines "word x1 x2 ..." (GloVe's format)."""
-    vectors: dict[str, np.ndarray] = {}
-    wanted = set(words)
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            word, *numbers = line.rstrip().split(" ")
-            if word not in wanted:
-                continue
-            try:
-                vectors[word] = np.array(numbers, dtype=float)
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: not a word and numbers") from error
-            if not numbers or not np.isfinite(vectors[word]).all():
-                raise ValueError(f"{path}, line {number}: not a word and finite numbers")
-            if len(vectors[word]) != len(next(iter(vectors.values()))):
-                raise ValueError(f"{path}, line {number}: not as many numbers as before")
-    if not vectors:
+def read_vectors(
+    path: Path, words: Collection[str], *, d_model: int | None = None
+) -> dict[str, np.ndarray]:
+    """The vectors of these words from a text file of lines "word x1 x2 ..." (GloVe's format).
+
+    A word that the file lacks has the vector of its lower-case form: GloVe is in lower case, so
+    that "The" is read as "the". Vectors with more than ``d_model`` numbers are projected on the
+    main directions of the file's first words, which are neither labelled nor those of a dataset.
+
+    >>> read_vectors(packaged_file("glove"), ["The", "nice"], d_model=32)
+    """
+    wanted = {form.encode() for word in words for form in (word, word.lower())}
+    first_lines: list[bytes] = []
+    lines: dict[bytes, tuple[int, bytes]] = {}
+    with path.open("rb") as file:  # bytes: to decode 400 000 lines takes longer than to find a few
+        for number, line in enumerate(file, 1):
+            if number <= N_FREQUENT:
+                first_lines.append(line)
+            if (word := line.partition(b" ")[0].rstrip()) in wanted:
+                lines[word] = number, line
+    if not lines:
         raise ValueError(f"{path} holds none of the dataset's words in lines 'word x1 x2 ...'")
-    return vectors
+    vectors = _parsed(path, lines.values())
+    if d_model is not None and vectors.shape[1] > d_model:
+        header = len(first_lines[0].split()) == 2  # "400000 50", of word2vec's text files
+        rest = enumerate(first_lines[header:], 1 + header)
+        frequent = _parsed(path, rest, width=vectors.shape[1])
+        vectors = vectors @ main_directions(frequent, d_model)
+    found = dict(zip(lines, vectors, strict=True))
+    forms = ((word, (word.encode(), word.lower().encode())) for word in words)
+    return {
+        word: found[exact if exact in found else lower]
+        for word, (exact, lower) in forms
+        if exact in found or lower in found
+    }
+
+
+def _parsed(path: Path, lines: Iterable[tuple[int, bytes]], width: int | None = None) -> np.ndarray:
+    """The numbers of these lines, shape (lines, width); all have as many as the first."""
+    rows: list[np.ndarray] = []
+    for number, line in lines:
+        try:
+            rows.append(np.array(line.rstrip().split(b" ")[1:], dtype=float))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: not a word and numbers") from error
+        if not rows[-1].size or not np.isfinite(rows[-1]).all():
+            raise ValueError(f"{path}, line {number}: not a word and finite numbers")
+        width = width or len(rows[-1])
+        if len(rows[-1]) != width:
+            raise ValueError(f"{path}, line {number}: {len(rows[-1])} numbers, not {width}")
+    return np.array(rows)
+
+
+def main_directions(vectors: np.ndarray, n: int) -> np.ndarray:
+    """The n directions that hold most of the squared norms of these vectors; shape (d, n).
+
+    They are principal components without centring. So the map is linear, and the vectors that a
+    narrow model gets are the closest ones, in inner products as well, to those that a wide model
+    gets whole. The mean, which tells no two words apart, takes about one direction. The entry of
+    largest modulus is positive in each direction, whose sign is otherwise arbitrary.
+    """
+    directions = np.linalg.svd(vectors, full_matrices=False)[2][:n].T
+    largest = np.abs(directions).argmax(axis=0)
+    return directions * np.sign(directions[largest, np.arange(directions.shape[1])])
+
+
+def of_mean_norm_one(vectors: np.ndarray) -> np.ndarray:
+    """The vectors on the scale on which their mean norm is 1; vectors of 0, of no word, stay 0.
+
+    The noise of training, 0.05 in each dimension, was chosen for the unit vectors of our corpus.
+    Norms of GloVe are about 5. They are scaled together, so that words keep their differences in
+    norm; the noise is not scaled up, since positions would then be small beside both.
+    """
+    norms = np.linalg.norm(vectors, axis=1)
+    if not norms.any():
+        raise ValueError("the vectors of all words of the dataset are 0")
+    return vectors / norms[norms > 0].mean()
+
+
+def shuffled(vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The control: the same vectors, permuted among the words that have one."""
+    known = np.flatnonzero(np.linalg.norm(vectors, axis=1) > 0)
+    permuted = vectors.copy()
+    permuted[known] = vectors[rng.permutation(known)]
+    return permuted
 
 
 def set_vectors(model: Any, vectors: torch.Tensor) -> None:

@@ -39,8 +39,9 @@ def transformers(options: Options) -> dict[str, transformer.Options]:
     """The options of the models whose accuracy is drawn, by name."""
     folder = options.output.parent / "models"
     models = transformer.tiny_models(folder, options.seeds)
-    for name, swap in (("tiny-corpus", False), ("tiny-swap", True)):
-        models[name] = transformer.Options(embeddings="corpus", swap=swap, output=folder / name)
+    corpus = transformer.Options(embeddings="corpus", output=folder / "tiny-corpus")
+    models["tiny-corpus"] = corpus
+    models["tiny-swap"] = replace(corpus, control="swapped", output=folder / "tiny-swap")
     return models
 
 

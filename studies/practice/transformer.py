@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
+from probing.models.packaged import VECTORS
 from studies.practice.subject import SPEC
 from studies.rendering import interval, number
 from studies.results import SETTINGS, read_json, write_json
@@ -30,6 +31,7 @@ ArchitectureName = Literal["bert", "gpt2", "llama"]
 # classify as well with uniform attention. At 5e-3 mass is .71 to .97. At 2e-2 two of three gpt2
 # attend to the words of one label only.
 LEARNING_RATES: dict[ArchitectureName, float] = {"bert": 1e-3, "gpt2": 5e-3, "llama": 5e-3}
+EMBEDDINGS = ("scratch", "corpus", *VECTORS)  # those with a name
 LEARNED = 0.9  # accuracy on the training split below which more epochs are suggested ...
 ENOUGH_STEPS = 250  # ... so that there are as many steps as one epoch of the published split has
 
@@ -47,9 +49,9 @@ class Options(StudyOptions):
     plain: bool = False
     """Train on the sentences as they are, without hidden words and gaps."""
     embeddings: str = "scratch"
-    """scratch, corpus (frozen vectors of an unlabelled corpus) or the path of a GloVe text file."""
-    swap: bool = False
-    """Control of --embeddings corpus: new adjectives in contexts of the opposite sentiment."""
+    """scratch, or frozen vectors: glove, corpus (unlabelled sentences), or a GloVe text file."""
+    control: Literal["none", "swapped", "shuffled"] = "none"
+    """swapped: a corpus with new adjectives in opposite contexts; shuffled: vectors permuted."""
     spec: str = "sentiment"
     """The dataset: a built-in name or the path of a TOML spec with two labels."""
     learning_rate: float | None = None
@@ -88,11 +90,7 @@ def tiny_models(
 
 def run(options: Options) -> Result | None:
     start = time.perf_counter()
-    if options.swap and options.embeddings != "corpus":
-        raise ValueError("--swap is the control of --embeddings corpus; add that option")
-    known = ("scratch", "corpus")
-    if options.embeddings not in known and not Path(options.embeddings).is_file():
-        raise ValueError(f"--embeddings {options.embeddings}: no such file, nor scratch or corpus")
+    check_embeddings(options)
     first_process = os.environ.get("RANK", "0") == "0"
     checkpoints = checkpoint_folder(options, first_process)
 
@@ -123,6 +121,17 @@ def run(options: Options) -> Result | None:
     if hint := advice(table, options):
         remark = f"{hint}\n{remark}"
     return Result({"metrics": table}, {}, remark, write, scratch=checkpoints)
+
+
+def check_embeddings(options: Options) -> None:
+    """Refuse embeddings that do not exist, and a control of other embeddings."""
+    if options.control == "swapped" and options.embeddings != "corpus":
+        raise ValueError("--control swapped is that of --embeddings corpus; add that option")
+    if options.control == "shuffled" and options.embeddings == "scratch":
+        raise ValueError("--control shuffled needs vectors: --embeddings glove, corpus or a file")
+    if options.embeddings not in EMBEDDINGS and not Path(options.embeddings).is_file():
+        known = " or ".join([", ".join(EMBEDDINGS[:-1]), EMBEDDINGS[-1]])
+        raise ValueError(f"--embeddings {options.embeddings}: no such file, nor {known}")
 
 
 def advice(table: pd.DataFrame, options: Options) -> str:
@@ -211,28 +220,60 @@ def tokenizer_of(options: Options, texts: list[str]) -> Any:
 
 
 def word_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any]:
-    """A tokenizer, and vectors (words, d) of its words from the corpus or a GloVe file."""
-    from data_gen import split_words
-    from probing.models.word_vectors import corpus, read_vectors, word_vectors
+    """A tokenizer, and vectors (words, d) of its words or those of the control."""
+    from probing.models.word_vectors import shuffled
 
-    texts = dataset["train"]["text"][:]
     if options.embeddings == "corpus":
-        held_out = spec.lexicon.slots["ADJECTIVE"].words["held_out"] if options.swap else ()
-        sentences = corpus(swapped=held_out)
-        tokenizer = tokenizer_of(options, [*texts, *sentences])
-        return tokenizer, word_vectors(sentences, tokenizer.get_vocab())
+        tokenizer, vectors = corpus_vectors_of(options, spec, dataset)
+    else:
+        tokenizer, vectors = file_vectors_of(options, dataset)
+    if options.control == "shuffled":
+        vectors = shuffled(vectors, np.random.default_rng([options.seed, 2]))
+    return tokenizer, vectors
+
+
+def corpus_vectors_of(options: Options, spec: Any, dataset: Any) -> tuple[Any, Any]:
+    """A tokenizer of the training split and the corpus, and the corpus's vectors of its words."""
+    from probing.models.word_vectors import corpus, word_vectors
+
+    held_out: Any = ()
+    if options.control == "swapped":
+        try:
+            held_out = spec.lexicon.slots["ADJECTIVE"].words["held_out"]
+        except KeyError:
+            raise ValueError(
+                f"--control swapped: {options.spec} has no held-out words of a slot ADJECTIVE"
+            ) from None
+    sentences = corpus(swapped=held_out)
+    tokenizer = tokenizer_of(options, [*dataset["train"]["text"][:], *sentences])
+    return tokenizer, word_vectors(sentences, tokenizer.get_vocab())
+
+
+def file_vectors_of(options: Options, dataset: Any) -> tuple[Any, Any]:
+    """A tokenizer of the words of all splits that the file knows, and their vectors.
+
+    Words of the training split that the file does not know are tokens without a vector.
+    """
+    from data_gen import split_words
+    from probing.models.packaged import packaged_file
+    from probing.models.presets import PRESETS
+    from probing.models.word_vectors import of_mean_norm_one, read_vectors
+
+    name = options.embeddings
+    path = packaged_file(name) if name in VECTORS else Path(name)
+    *_, d_model = PRESETS[options.preset]
     words = {
         word
         for split in dataset.values()
         for text in split["text"][:]
         for word in split_words(text)
     }
-    known = read_vectors(Path(options.embeddings), words)
-    tokenizer = tokenizer_of(options, [*texts, " ".join(known)])
+    known = read_vectors(path, words, d_model=d_model)
+    tokenizer = tokenizer_of(options, [*dataset["train"]["text"][:], " ".join(known)])
     rows = np.zeros((len(tokenizer), len(next(iter(known.values())))))
     for word, vector in known.items():
         rows[tokenizer.get_vocab()[word]] = vector
-    return tokenizer, rows
+    return tokenizer, of_mean_norm_one(rows)
 
 
 def metrics_of(table: pd.DataFrame, seed: int, seconds: float) -> dict[str, Any]:
