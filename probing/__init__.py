@@ -23,7 +23,8 @@ _EXPORTS = {
     "models.presets": "build_model",
     "models.pretrained": "load_model revision_of untrained_like",
     "models.training": "TrainingConfig one_torch_thread train",
-    "probes.by_layer": "chosen_layers fit_probes layer_means probe_states probe_table token_plane",
+    "probes.by_layer": "chosen_layers fit_probes layer_means probe_cells probe_states probe_table "
+    "token_plane",
     "probes.head": "SingleLocationHead",
     "probes.linear": "LinearProbe shuffled_labels",
     "probes.locate_and_read": "LocateAndRead",
@@ -36,7 +37,7 @@ _EXPORTS = {
     "states.extraction": "extract read",
     "states.tokens": "States Tokens tokenise",
     "states.views": "sentence_views",
-    "statistics": "cluster_bootstrap",
+    "statistics": "word_interval",
 }
 _HOMES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 __all__ = sorted(_HOMES)

@@ -11,7 +11,7 @@ from probing.sentences import columns_of, draw
 from probing.sparsity import attention_mass, reading_layer, sparsity_table
 from probing.states.extraction import extract
 from probing.states.tokens import States
-from probing.statistics import cluster_bootstrap
+from probing.statistics import word_interval
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -27,14 +27,17 @@ def summary_attention(model: Any, tokenizer: Any, rows: Any) -> States:
     return extract(model, tokenizer, rows, positions=(), attention=True)
 
 
-def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 0) -> pd.DataFrame:
+def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict") -> pd.DataFrame:
     """One row per split: accuracy and attention mass on the informative word, with 95% intervals.
 
-    Intervals resample informative words and patterns, not rows: templated sentences are far
-    from independent. The last token of a decoder may be the informative word itself: its attention
-    to itself counts as mass, but the word reaches the prediction without attention as well.
-    ``word_is_summary`` is the share of such sentences, ``attention_mass_elsewhere`` the mass in
-    all others (nan if there are none). Required: a classifier, and a split "train".
+    Intervals are over informative words (``word_interval``), of which there are ``words``. Where
+    the tokenizer knows none of them, ``unknown_words`` is True: in the same context [UNK] always
+    gets the same label, so with balanced labels the accuracy is 0.5 by construction.
+
+    The last token of a decoder may be the informative word itself: its attention to itself counts
+    as mass, but the word reaches the prediction without attention as well. ``word_is_summary`` is
+    the share of such sentences, ``attention_mass_elsewhere`` the mass in all others (nan if there
+    are none). Required: a classifier, and a split "train".
 
     >>> model, tokenizer = load_model("results/transformer", head="classifier")
     >>> evaluate(model, tokenizer, build_dataset())[["split", "accuracy", "attention_mass"]]
@@ -43,22 +46,20 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict", *, seed: int = 
     drawn = train.select(draw(len(train), N_FOR_LAYER))
     layer = reading_layer(summary_attention(model, tokenizer, drawn))
     table: list[dict[str, Any]] = []
-    rngs = np.random.default_rng(seed).spawn(len(dataset))
-    for (name, split), rng in zip(dataset.items(), rngs, strict=True):
+    for name, split in dataset.items():
         rows = columns_of(split)
         states = extract(model, tokenizer, rows, positions=(), attention=True, logits=True)
-        mass = attention_mass(states)[:, layer - 1].mean(axis=1)
-        values = {
-            "accuracy": (states.logits > 0) == (states.tokens.labels == 1),
-            "attention_mass": mass,
-        }
-        elsewhere = ~states.tokens.informative[states.tokens.summary]
-        table.append({"split": name, "rows": len(split), "layer": layer})
+        tokens, mass = states.tokens, attention_mass(states)[:, layer - 1].mean(axis=1)
+        values = {"accuracy": (states.logits > 0) == (tokens.labels == 1), "attention_mass": mass}
+        elsewhere = ~tokens.informative[tokens.summary]
+        table.append({"split": name, "rows": len(split), "words": len(np.unique(tokens.words))})
+        unknown = tokens.ids[tokens.informative] == tokenizer.unk_token_id
+        table[-1] |= {"unknown_words": bool(unknown.all()), "layer": layer}
         table[-1]["word_is_summary"] = float(1 - elsewhere.mean())
         apart = float(mass[elsewhere].mean()) if elsewhere.any() else float("nan")
         table[-1]["attention_mass_elsewhere"] = apart
         for measure, per_sentence in values.items():
-            interval = cluster_bootstrap(per_sentence, states.tokens.clusters, rng=rng)
+            interval = word_interval(per_sentence, tokens.words)
             ends = {f"{measure}_low": interval.low, f"{measure}_high": interval.high}
             table[-1] |= {measure: interval.value, **ends}
     return pd.DataFrame(table)

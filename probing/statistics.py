@@ -1,103 +1,120 @@
 """Intervals for means over templated sentences.
 
-Sentences with the same adjective, or the same pattern, are right or wrong together: a bootstrap of
-single sentences counts thousands of independent observations where there are six. Here whole
-clusters are resampled.
+Sentences with the same informative word are right or wrong together: thousands of sentences with
+six words are about six independent observations. So words are sampled here, from infinitely many
+that might have been chosen; patterns are fixed, and nothing is drawn at random.
+
+notation: p, the mean of n sentences;  n_w, the sentences of word w, one of W;
+K = n^2 / sum_w n_w^2, Kish's number of words (W if all have as many sentences)
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv, stdtrit
 
-from probing.arrays import IntArray
+from probing.arrays import FloatArray, IntArray
+
+FEW_WORDS = 20  # with fewer the variance between words is not estimated
+ROUNDING = 1e-6  # attention in float32 may sum to a little more than 1
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and the ends of its confidence interval."""
+    """A mean over sentences, the ends of its confidence interval, and the words behind it."""
 
     value: float
     low: float
     high: float
+    n_words: int
 
     def __contains__(self, x: float) -> bool:
         return self.low <= x <= self.high
 
 
-def cluster_bootstrap(
-    values: Any,
-    clusters: Any,
-    *,
-    n_resamples: int = 2000,
-    level: float = 0.95,
-    rng: np.random.Generator,
-) -> Interval:
-    """Mean of values with a percentile interval from resampling whole clusters.
+def word_interval(values: Any, words: Any, *, weights: Any = None, level: float = 0.95) -> Interval:
+    """Mean of outcomes in [0, 1], with a confidence interval over informative words.
 
-    ``values`` has one number (or True/False) per sentence, ``clusters`` one label per sentence, for
-    example its informative word; or two such arrays, ``(words, patterns)``. Two arrays give Owen's
-    (2007) pigeonhole bootstrap: words and patterns are resampled independently, and a sentence
-    counts as often as its word was drawn times as often as its pattern was. Word-pattern pairs as
-    clusters would give too narrow intervals: two pairs that share a word are not independent.
+    The interval is that of Korn and Graubard (1998) for proportions in clustered surveys: Clopper
+    and Pearson's, with p n_eff successes among n_eff trials, where n_eff is the number of
+    independent sentences whose mean would vary as much as p does.
 
-    With few clusters (the OOD splits have four words) any such interval is rough, and usually too
-    narrow; if all clusters agree, its width is 0.
+    - With fewer than 20 words (K < 20: a word with nearly all sentences makes the others count for
+      little) n_eff = K. This is the exact interval of Clopper and Pearson on words if each is all
+      right or all wrong, and wider than needed if words are right in part.
+    - With more words n_eff = p (1 - p) / s2, times the squared ratio of the t quantiles with n - 1
+      and W - 1 degrees of freedom; s2 = W / (W - 1) sum_w (sum of w's values - p n_w)^2 / n^2.
+    - It is then at most n, and at most K max(1, E / 2), where E = K min(p, 1 - p) is the rarer
+      outcome in words: a few words that fail widen the interval only if they are in the sample,
+      and with E near 1 they may well not be. (Without this limit an interval over 40 words may
+      cover a mean of 0.97 in fewer than 90% of samples: tests/test_statistics.py.)
 
-    >>> correct, words = [1, 0, 1, 1], ["good", "good", "bad", "nice"]
-    >>> cluster_bootstrap(correct, words, rng=np.random.default_rng(0)).value
-    0.75
+    Parameters
+    ----------
+    values
+        One outcome per sentence: right or wrong, attention mass, a mean over layers; or the mean
+        outcome of several sentences with the same word.
+    words
+        The informative word of each.
+    weights
+        The number of sentences behind each value; 1 by default.
+    level
+        Confidence level.
+
+    >>> correct, words = [1, 1, 1, 1, 1, 1], ["good", "bad", "nice", "mean", "clean", "dirty"]
+    >>> round(word_interval(correct, words).low, 2)
+    0.54
     """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"values must be one number per sentence, not of shape {values.shape}")
-    if not np.isfinite(values).all():
-        raise ValueError("values must be finite")
+    outcomes, codes, sentences = _checked(values, words, weights)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, not {level}")
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples must be at least 1, not {n_resamples}")
-    codes = _codes(clusters, len(values))
-    sizes = [int(code.max()) + 1 for code in codes]
-    if max(sizes) < 2:
-        raise ValueError("at least two clusters are needed to see how much they differ")
-    if len(codes) == 1:  # a second key with one label changes nothing
-        codes.append(np.zeros_like(codes[0]))
-        sizes.append(1)
-    # A mean needs only the sum and the count of each cell, however many sentences it holds.
-    cells = codes[0] * sizes[1] + codes[1]
-    n_cells = sizes[0] * sizes[1]
-    sums = np.bincount(cells, values, n_cells).reshape(sizes)
-    counts = np.bincount(cells, minlength=n_cells).reshape(sizes).astype(float)
-    rows, columns = (  # how often each label is drawn, (n_resamples, size)
-        rng.multinomial(size, np.full(size, 1 / size), n_resamples).astype(float) for size in sizes
-    )
-    totals = ((rows @ counts) * columns).sum(axis=1)
-    drawn = totals > 0  # with sparsely crossed keys a sample may be empty: it has no mean
-    if not drawn.any():
-        raise ValueError("no bootstrap sample holds a sentence: the keys hardly cross")
-    means = ((rows @ sums) * columns).sum(axis=1)[drawn] / totals[drawn]
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(values.mean()), float(low), float(high))
+    counts = np.bincount(codes, sentences)  # (W,), as the next
+    sums = np.bincount(codes, sentences * outcomes)
+    mean = min(float(sums.sum() / counts.sum()), 1.0)
+    n_eff = _effective_number(counts, sums, mean, level)
+    right, wrong, tail = mean * n_eff, (1 - mean) * n_eff, (1 - level) / 2
+    low = float(betaincinv(right, wrong + 1, tail)) if right > 0 else 0.0
+    high = float(betaincinv(right + 1, wrong, 1 - tail)) if wrong > 0 else 1.0
+    return Interval(mean, low, high, len(counts))
 
 
-def accuracy_columns(
-    correct: Any, clusters: Any, *, seed: int = 0, n_resamples: int = 2000
-) -> dict[str, float]:
-    """Accuracy and the ends of its 95% interval, as columns of a table."""
-    rng = np.random.default_rng(seed)
-    interval = cluster_bootstrap(correct, clusters, n_resamples=n_resamples, rng=rng)
-    return {"accuracy": interval.value, "low": interval.low, "high": interval.high}
+def accuracy_columns(correct: Any, words: Any, *, weights: Any = None) -> dict[str, float]:
+    """Accuracy, the ends of its 95% interval and the number of words, as columns of a table."""
+    interval = word_interval(correct, words, weights=weights)
+    ends = {"low": interval.low, "high": interval.high}
+    return {"accuracy": interval.value, **ends, "words": interval.n_words}
 
 
-def _codes(clusters: Any, n: int) -> list[IntArray]:
-    """The one or two arrays of labels, as integers from 0."""
-    is_one = len(clusters) == 0 or np.ndim(clusters[0]) == 0
-    keys = [np.asarray(labels) for labels in ([clusters] if is_one else clusters)]
-    if len(keys) > 2:
-        raise ValueError(f"clusters must be one or two arrays of labels, not {len(keys)}")
-    for labels in keys:
-        if labels.shape != (n,):
-            shape = labels.shape
-            raise ValueError(f"clusters must hold one label for each of {n} values, not {shape=}")
-    return [np.unique(labels, return_inverse=True)[1] for labels in keys]
+def _effective_number(counts: FloatArray, sums: FloatArray, mean: float, level: float) -> float:
+    n, n_words = float(counts.sum()), len(counts)
+    kish = n**2 / float((counts**2).sum())
+    if kish < FEW_WORDS:
+        return kish
+    rarer = kish * min(mean, 1 - mean)
+    most = min(n, kish * max(1.0, rarer / 2))
+    squares = float(((sums - mean * counts) ** 2).sum())
+    if squares == 0:
+        return most
+    variance = n_words / (n_words - 1) * squares / n**2
+    few, many = (stdtrit(df, (1 + level) / 2) for df in (n_words - 1, n - 1))
+    return min(most, mean * (1 - mean) / variance * float(many / few) ** 2)
+
+
+def _checked(values: Any, words: Any, weights: Any) -> tuple[FloatArray, IntArray, FloatArray]:
+    """The outcomes, the number of each one's word, and its sentences."""
+    outcomes = np.asarray(values, dtype=float)
+    if outcomes.ndim != 1 or len(outcomes) == 0:
+        raise ValueError(f"values must be one number per sentence, not of shape {outcomes.shape}")
+    if not ((outcomes >= -ROUNDING) & (outcomes <= 1 + ROUNDING)).all():
+        raise ValueError("values must be finite numbers between 0 and 1")
+    labels = np.asarray(words)
+    if labels.shape != outcomes.shape:
+        shape = labels.shape
+        raise ValueError(
+            f"words must hold one word for each of {len(outcomes)} values, not {shape=}"
+        )
+    sentences = np.ones(len(outcomes)) if weights is None else np.asarray(weights, dtype=float)
+    if sentences.shape != outcomes.shape or not (np.isfinite(sentences) & (sentences >= 1)).all():
+        raise ValueError("weights must be numbers of sentences, at least 1 for each value")
+    return outcomes.clip(0, 1), np.unique(labels, return_inverse=True)[1], sentences

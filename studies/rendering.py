@@ -17,7 +17,7 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def interval(value: Any, low: Any, high: Any, digits: int = 2) -> str:
-    """As 0.98 [0.97, 0.99], or without an interval where there is none."""
+    """As 0.98 [0.97, 0.99], with the ends of a 95% interval, or alone where there is none."""
     if low != low:  # not a number
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
@@ -27,7 +27,12 @@ def spread(values: Any, digits: int = 2) -> str:
     """Mean and range over repetitions; nothing where there is nothing."""
     if values.isna().all():
         return ""
-    return f"{values.mean():.{digits}f} ({values.min():.{digits}f} to {values.max():.{digits}f})"
+    return ranged(values.mean(), values.min(), values.max(), digits)
+
+
+def ranged(value: Any, lowest: Any, highest: Any, digits: int = 2) -> str:
+    """As 0.98 (0.97 to 0.99): not an interval but a range over repetitions."""
+    return f"{value:.{digits}f} ({lowest:.{digits}f} to {highest:.{digits}f})"
 
 
 def pivoted(table: pd.DataFrame, texts: Sequence[str], index: Any, columns: Any) -> pd.DataFrame:

@@ -339,6 +339,9 @@ def test_all_causal_tests_run_on_a_decoder(name: str, tokenizer: Any, sentiment:
     assert by_test["ablate head"] == N_LAYERS * (N_HEADS + 1)
     still = table[(table["test"] == "steer") & (table["dose"] == 0)]
     assert (still["flips"] == 0).all(), "steering by nothing changes nothing"
+    several = table["edit"].str.startswith("random")
+    assert (table["low"].isna() == several).all(), "means over random directions have no interval"
+    assert (table["words"] == 6).all()
 
 
 def test_a_decoder_with_a_classifier_is_read_by_its_own_head(tokenizer: Any, rows: Any) -> None:

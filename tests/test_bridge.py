@@ -97,7 +97,7 @@ def test_a_learning_curve_goes_from_nothing_to_the_planted_directions(
 
 def test_start_end_and_order_are_read_off_curves() -> None:
     rows = [
-        {"seed": seed, "step": step, "kappa": kappa, "nu": nu}
+        {"seed": seed, "step": step, "kappa": kappa, "nu": nu, "rho": seed}
         for seed in (0, 1)
         for step, kappa, nu in ((0, 0.1, -0.1), (10, 0.2, -0.95), (20, 0.95, -0.99))
     ]
@@ -108,6 +108,7 @@ def test_start_end_and_order_are_read_off_curves() -> None:
     ends = start_and_end(table, "seed").set_index(["quantity", "when"])
     assert ends.loc[("kappa", "start"), "median"] == 0.1
     assert ends.loc[("nu", "end"), "median"] == 0.99, "signs do not matter"
+    assert ends.loc[("rho", "end"), ["lowest", "median", "highest"]].tolist() == [0, 0.5, 1]
     assert order_of_learning(table, "seed")[["k", "v"]].to_numpy().tolist() == [[1.0, 0.5]] * 2
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,21 @@ from probing.models import packaged
 from probing.models.errors import ModelError
 from probing.models.presets import build_model
 from probing.models.pretrained import Head, load_model, revision_of, untrained_like
-from probing.probes.by_layer import chosen_layers, layer_means, probe_states
+from probing.probes.by_layer import (
+    Probed,
+    chosen_layers,
+    fit_probes,
+    layer_means,
+    probe_cells,
+    probe_states,
+    probe_table,
+)
 from probing.probes.locate_and_read import LocateAndRead
-from probing.probes.splits import read_splits
+from probing.probes.splits import SplitStates, read_splits
 from probing.sentences import at_most, draw, informative_words
 from probing.states.extraction import extract
+from probing.states.tokens import States, Tokens
+from probing.statistics import accuracy_columns
 from studies.making import make
 from studies.practice import probes, sparsity
 
@@ -186,7 +197,8 @@ def test_the_study_fills_its_table_and_shuffled_labels_are_worse(
 ) -> None:
     model, tokenizer = load_model(str(folder))
     states = read_splits(model, tokenizer, reviews, max_token_sentences=60)
-    table = probe_states(states, probes=("summary", "value", "location", "reader", "head"), C=1.0)
+    fits = fit_probes(states, probes=("summary", "value", "location", "reader", "head"), C=1.0)
+    table = probe_table(fits, states)
     assert len(table) == 5 * 2 * len(reviews)
     assert table["accuracy"].between(0, 1).all()
     assert (table["low"] <= table["accuracy"] + 1e-9).all()
@@ -196,10 +208,60 @@ def test_the_study_fills_its_table_and_shuffled_labels_are_worse(
     assert (value["accuracy"] == 1).all()
     control = probe_states(states, probes=("value",), C=1.0, shuffled=True, seed=1)
     assert control[control["split"] == "test"]["accuracy"].max() < 1
-    means = layer_means(table).set_index(["probe", "split"])["accuracy"]
+    means = layer_means(probe_cells(fits, states)).set_index(["probe", "split"])["accuracy"]
     only = table[(table["probe"] == "summary") & (table["layer"] == 1) & (table["split"] == "test")]
     assert means["summary", "test"] == pytest.approx(only["accuracy"].iloc[0])
     assert set(chosen_layers(table)["layer"]) == {1}
+
+
+@pytest.fixture
+def guesses(reviews: Any) -> Any:
+    """Probes of the embeddings and of two layers that are right at random, words differently."""
+    rng = np.random.default_rng(0)
+    states, fits = {}, {}
+    for name in ("train", "ood_tokens"):
+        rows = reviews[name][:]
+        n = len(rows["text"])
+        tokens = Tokens(
+            offsets=np.arange(n + 1),
+            informative=np.ones(n),
+            words=informative_words(rows),
+            patterns=rows["pattern"],
+        )
+        few = tokens.take(np.sort(rng.permutation(n)[: n // 2]))
+        states[name] = SplitStates(States(tokens), States(few))
+    for probe, layer in product(("summary", "reader"), (0, 1, 2)):
+        right = {}
+        for name, split in states.items():
+            tokens = split.of(probe).tokens
+            share = dict(zip(tokens.words.tolist(), rng.random(len(tokens)), strict=True))
+            right[name] = rng.random(len(tokens)) < [share[word] for word in tokens.words]
+        fits[probe, layer] = Probed(None, right, 1.0, 0.5)
+    return fits, states
+
+
+def test_cells_suffice_for_accuracies_and_for_means_over_layers(guesses: Any) -> None:
+    """Counts by word and pattern say what sentences say, also about intervals."""
+    fits, states = guesses
+    cells = probe_cells(fits, states)
+    table = probe_table(fits, states).set_index(["probe", "layer", "split"])
+    means = layer_means(cells).set_index(["probe", "split"])
+    for probe, split in means.index:
+        tokens = states[split].of(probe).tokens
+        correct = {layer: fits[probe, layer].correct[split] for layer in (0, 1, 2)}
+        for layer, right in correct.items():
+            rows = cells.query("probe == @probe and layer == @layer and split == @split")
+            row = table.loc[(probe, layer, split)]
+            assert rows["sentences"].sum() == len(tokens)
+            assert row[["accuracy", "low", "high", "words"]].tolist() == pytest.approx(
+                list(accuracy_columns(right, tokens.words).values())
+            )
+            first = rows.iloc[0]
+            here = (tokens.words == first["word"]) & (tokens.patterns == first["pattern"])
+            assert (first["sentences"], first["correct"]) == (here.sum(), right[here].sum())
+        both = (correct[1].astype(float) + correct[2]) / 2  # without the embeddings
+        expected = list(accuracy_columns(both, tokens.words).values())
+        assert means.loc[(probe, split)].tolist() == pytest.approx(expected)
 
 
 SMALL_SPEC = """
@@ -234,8 +296,21 @@ def test_the_script_writes_its_tables_and_refuses_bad_input(
     printed = capsys.readouterr().out
     for model in (folder.name, "untrained", "shuffled labels"):
         assert re.search(rf"^{model} +value ", printed, re.MULTILINE), printed
+    assert re.search(r"split +train \(4 words\) +test \(4 words\)", printed), printed
+    found = re.search(r"^shuffled labels +value (.*)", printed, re.MULTILINE)
+    assert found
+    assert re.fullmatch(r"( +0\.\d\d \(\d\.\d\d to \d\.\d\d\)){2}", found[1]), "over draws"
+    assert re.search(rf"^{folder.name} +value +1\.00 \[0\.40, 1\.00\]", printed, re.MULTILINE)
+    assert "intervals over so few words are exact, but wide" in " ".join(printed.split())
     table = pd.read_parquet(output / "probes.parquet")
     assert set(table["model"]) == {"trained", "untrained"}
+    assert table.loc[table["control"] != "none", ["low", "high"]].isna().all(axis=None)
+    document = (Path(__file__).parent.parent / "docs" / "your-own-model.md").read_text()
+    (lines,) = re.findall(r"^```text\n(cells = .*?)^```$", document, re.MULTILINE | re.DOTALL)
+    lines = lines.replace("results/kettles", str(output)).replace("reader", "value")
+    exec(lines, {"pd": pd})
+    printed = capsys.readouterr().out
+    assert re.search(r"^1 +bland +4 +4$", printed, re.MULTILINE), "two dishes, two patterns"
     with pytest.raises(ValueError, match="--layers"):
         make(probes.STUDY, probes.Options(model=str(folder), layers=(7,), output=tmp_path / "x"))
     assert not (tmp_path / "x").exists()

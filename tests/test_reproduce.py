@@ -109,7 +109,7 @@ def test_layer_claims_take_the_worst_run(tmp_path: Path) -> None:
     risk, mass = read_claims(tmp_path)
     assert not risk.passed
     assert mass.passed
-    assert risk.interval == "[0.0010, 0.0060] over 2 runs"
+    assert risk.interval == "(0.0010 to 0.0060 over 2 runs)"
 
 
 def test_claims_of_a_stage_are_its_own(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
     ]  # fmt: skip
     beside = [
         {"quantity": "kappa", "when": when, "model": "Transformer"}
-        | {"median": 0.25, "low": 0.125, "high": 0.5}
+        | {"median": 0.25, "lowest": 0.125, "highest": 0.5}
         for when in ("start", "end")
     ]
     ideal = [
@@ -212,7 +212,7 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
     said = bridge.says(Tables(folder))
     cosines, effects, predictor, compared = (markdown_table(table) for table in said[1::2])
     assert predictor.splitlines()[-1] == "| erf | fitted | 0.625 | 0.250 |"
-    assert compared.splitlines()[-1].count("0.25 [0.12, 0.50]") == 2
+    assert compared.splitlines()[-1].count("0.25 (0.12 to 0.50)") == 2
     row = "0.50 (0.25 to 0.75) | 0.50 (0.50 to 0.50) | 0.00 (0.00 to 0.00) | 0.34 |"
     assert cosines.splitlines()[-1] == f"| tiny | True | {row}"  # the weaker head does not count
     assert len(effects.splitlines()) == 3, "the edit of layer 0 alone"

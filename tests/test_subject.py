@@ -124,7 +124,7 @@ def test_splits_of_unknown_words_are_named(
 def test_a_split_of_few_words_is_called_so() -> None:
     splits = pd.DataFrame({"words": [6, 40]}, index=["test", "wide"])
     assert "`test` (6)" in probes.few(splits)
-    assert "wide" not in probes.few(splits)
+    assert "`wide`" not in probes.few(splits)
     assert probes.few(splits.loc[["wide"]]) == ""
 
 

@@ -25,6 +25,8 @@ from probing.models.training import TrainingConfig, last_checkpoint
 from studies.command_line import run
 from studies.making import make
 from studies.practice import transformer
+from studies.rendering import as_text
+from studies.study import Tables
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "train_transformer.py"
 
@@ -122,6 +124,19 @@ def test_the_metrics_name_every_split(written: Path, spec: Path) -> None:
         assert all(0 <= value <= 1 for value in found[measure].values())
     assert found["accuracy"]["train"] == 1
     assert found["accuracy"]["ood_tokens"] == 0.5, "unknown adjectives are all the same [UNK]"
+
+
+def test_chance_by_construction_is_called_so(written: Path) -> None:
+    tables = Tables(written)
+    unknown = tables["metrics"].set_index("split")["unknown_words"]
+    assert unknown.to_dict() == {"train": False, "ood_tokens": True, "ood_short": False}
+    shown = transformer.says(tables)[0]
+    assert shown["words"].tolist() == [4, 2, 4]
+    assert shown.loc["train", "accuracy"] == "1.000 [0.398, 1.000]", "four of four words"
+    said = "0.500, by construction: all its words are [UNK]"
+    assert shown.loc["ood_tokens", "accuracy"] == said
+    assert "[" not in shown.loc["ood_tokens", "attention on the word that decides"]
+    assert said in as_text(transformer.says(tables)), "not cut in the terminal"
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def effects(trial: Trial, before: States, after: States, layer: int) -> dict[str
     correct = predicted == positive
     distance = before.logits[positive].mean() - before.logits[~positive].mean()
     away = np.where(positive, -1.0, 1.0) * (after.logits - before.logits)
-    return accuracy_columns(correct, trial.test.clusters, n_resamples=500) | {
+    return accuracy_columns(correct, trial.test.words) | {
         "flips": float(np.mean(predicted != (before.logits > 0))),
         "shift": float(away.mean() / distance) if distance else float("nan"),
         "attention_mass": float(attention_mass(after)[:, layer - 1].mean()),
@@ -121,7 +121,8 @@ def causal_table(
         Which of ``TESTS`` to run.
     n_random
         Number of random directions of each kind, over which each random control is averaged:
-        "random" is isotropic, "random (states)" has the covariance of the words' states.
+        "random" is isotropic, "random (states)" has the covariance of the words' states. The mean
+        of several has no interval.
     doses
         Lengths of steering, in distances between the two labels along v_hat.
     seed
@@ -158,8 +159,11 @@ def causal_table(
         if progress:
             progress(done, len(runs))
     keys = ["test", "edit", "site", "layer", "dose"]
-    # The effects of several random directions are averaged.
-    return pd.DataFrame(rows).groupby(keys, sort=False, dropna=False).mean().reset_index()
+    # The effects of several random directions are averaged; a mean of ends is not an interval.
+    groups = pd.DataFrame(rows).groupby(keys, sort=False, dropna=False)
+    table = groups.mean().astype({"words": int})
+    table.loc[groups.size() > 1, ["low", "high"]] = np.nan
+    return table.reset_index()
 
 
 def _erasures(

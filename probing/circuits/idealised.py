@@ -40,7 +40,7 @@ def idealised_table(train: States, tests: Mapping[str, States], *, layer: int = 
         predictor = fit(train, layer, gate)
         for split, states in tests.items():
             correct, mass = judge(predictor, states, layer)
-            accuracy = accuracy_columns(correct, states.tokens.clusters, n_resamples=500)
+            accuracy = accuracy_columns(correct, states.tokens.words)
             row = {"gate": gate, "source": source, "split": split}
             rows.append(row | accuracy | {"attention_mass": float(mass.mean())})
     return pd.DataFrame(rows)

@@ -1,8 +1,9 @@
 """All probes of one model on one dataset, in one tidy table.
 
 Columns: probe (summary, mean, value, location, reader, head), layer, split, accuracy (for location:
-share of sentences whose informative token ranks first), low and high (ends of its 95% interval), C,
-and cv_score, the cross-validation score on the training split that decides C and then the layer.
+share of sentences whose informative token ranks first), low and high (ends of its 95% interval over
+words), words (their number), C, and cv_score, the cross-validation score on the training split that
+decides C and then the layer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from probing.arrays import BoolArray, FloatArray
+from probing.arrays import BoolArray, FloatArray, IntArray
 from probing.probes.head import SingleLocationHead
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
@@ -97,30 +98,66 @@ def fit_probes(
     return {pair: probed[pair] for pair in pairs}
 
 
+def probe_cells(
+    probed: dict[tuple[str, int], Probed], states: dict[str, SplitStates]
+) -> pd.DataFrame:
+    """Sentences and correct ones, one row per probe, layer, split, word and pattern.
+
+    >>> cells = probe_cells(fit_probes(states, probes=("reader",)), states)
+    >>> cells.query("split == 'test'").groupby("word")[["sentences", "correct"]].sum()
+    """
+    probes = dict.fromkeys(probe for probe, _ in probed)
+    pairs = {
+        (probe, name): _pairs(split.of(probe).tokens)
+        for probe, (name, split) in product(probes, states.items())
+    }
+    parts = []
+    for ((probe, layer), fitted), name in product(probed.items(), states):
+        cells, pair = pairs[probe, name]
+        correct = np.bincount(pair, fitted.correct[name], len(cells)).astype(int)
+        parts.append(cells.assign(probe=probe, layer=layer, split=name, correct=correct))
+    columns = ["probe", "layer", "split", "word", "pattern", "sentences", "correct"]
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def _pairs(tokens: Tokens) -> tuple[pd.DataFrame, IntArray]:
+    """The pairs of word and pattern with their numbers of sentences, and the pair of a sentence."""
+    keys = ["word", "pattern"]
+    groups = pd.DataFrame({"word": tokens.words, "pattern": tokens.patterns}).groupby(keys)
+    return groups.size().rename("sentences").reset_index(), groups.ngroup().to_numpy()
+
+
 def probe_table(
-    probed: dict[tuple[str, int], Probed], states: dict[str, SplitStates], *, seed: int = 0
+    probed: dict[tuple[str, int], Probed], states: dict[str, SplitStates]
 ) -> pd.DataFrame:
     """Accuracy of fitted probes, one row per probe, layer and split; columns as in the module.
 
     >>> states = read_splits(model, tokenizer, dataset)
     >>> probe_table(fit_probes(states, probes=("reader",)), states)
     """
-    rows = []
-    for ((probe, layer), fitted), (name, split) in product(probed.items(), states.items()):
-        clusters = split.of(probe).tokens.clusters
-        accuracy = accuracy_columns(fitted.correct[name], clusters, seed=seed)
-        row = {"probe": probe, "layer": layer, "split": name, **accuracy}
+    keys, rows = ["probe", "layer", "split"], []
+    for key, cells in probe_cells(probed, states).groupby(keys, sort=False):
+        probe, layer, _ = key
+        fitted = probed[probe, layer]
+        row = dict(zip(keys, key, strict=True)) | _accuracy(cells)
         rows.append(row | {"C": fitted.C, "cv_score": fitted.cv_score})
     return pd.DataFrame(rows)
 
 
-def probe_states(states: dict[str, SplitStates], *, seed: int = 0, **options: Any) -> pd.DataFrame:
+def _accuracy(cells: pd.DataFrame, n_layers: int = 1) -> dict[str, float]:
+    """Accuracy over cells of one probe and split, each of which stands there once per layer."""
+    words = cells.groupby("word")[["sentences", "correct"]].sum()
+    shares, weights = words["correct"] / words["sentences"], words["sentences"] / n_layers
+    return accuracy_columns(shares, words.index, weights=weights)
+
+
+def probe_states(states: dict[str, SplitStates], **options: Any) -> pd.DataFrame:
     """The table of probes that are fitted with the options of ``fit_probes`` and not kept.
 
     >>> states = read_splits(model, tokenizer, dataset)
     >>> probe_states(states, probes=("summary", "reader"), layers=[3])
     """
-    return probe_table(fit_probes(states, seed=seed, **options), states, seed=seed)
+    return probe_table(fit_probes(states, **options), states)
 
 
 def _probe_layer(
@@ -150,13 +187,20 @@ def _probe_layer(
     return Probed(fitted, correct, fitted.C_, cv_score)
 
 
-def layer_means(table: pd.DataFrame) -> pd.DataFrame:
+def layer_means(cells: pd.DataFrame) -> pd.DataFrame:
     """Means over layers as in the paper, without the embeddings (unless they are the only layer).
 
-    >>> layer_means(probe_states(states))
+    ``cells`` are those of ``probe_cells``. The outcome of a sentence is the share of layers at
+    which it is right, and the interval is over words, as for a single layer: a mean of the ends of
+    each layer's interval would not be an interval of the mean.
+
+    >>> layer_means(probe_cells(fit_probes(states), states))
     """
-    groups = _above_embeddings(table).groupby(["probe", "split"], sort=False)
-    return groups[["accuracy", "low", "high"]].mean().reset_index()
+    rows = []
+    for (probe, split), part in _above_embeddings(cells).groupby(["probe", "split"], sort=False):
+        accuracy = _accuracy(part, part["layer"].nunique())
+        rows.append({"probe": probe, "split": split, **accuracy})
+    return pd.DataFrame(rows)
 
 
 def _above_embeddings(table: pd.DataFrame) -> pd.DataFrame:

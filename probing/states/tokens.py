@@ -85,11 +85,6 @@ class Tokens:
         """The place of each token in its sentence, from 0."""
         return np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.lengths)
 
-    @cached_property
-    def clusters(self) -> list[IntArray]:
-        """Words and patterns as integers, each of shape (sentences,): what intervals resample."""
-        return [np.unique(x, return_inverse=True)[1] for x in (self.words, self.patterns)]
-
     def sentence(self, i: int) -> slice:
         """The rows of sentence i in arrays with one row per token."""
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))

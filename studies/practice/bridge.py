@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from studies.practice import transformer
-from studies.rendering import intervals, pivoted, spreads
+from studies.rendering import pivoted, ranged, spreads
 from studies.study import Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
@@ -188,16 +188,16 @@ def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataF
 
 
 def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Median and 95% range over ``by`` of each quantity at the first and the last step."""
+    """Median and range over ``by`` of each quantity at the first and the last step."""
     rows = []
     ends = {"start": curves["step"].min(), "end": curves["step"].max()}
     for when, step in ends.items():
         part = curves[curves["step"] == step]
         for column in QUANTITIES:
             values = part[column].abs()
-            low, high = (float(x) for x in np.quantile(values, [0.025, 0.975]))
             row = {"quantity": column, "when": when, "median": float(values.median())}
-            rows.append(row | {"low": low, "high": high, "n": part[by].nunique()})
+            row |= {"lowest": float(values.min()), "highest": float(values.max())}
+            rows.append(row | {"n": part[by].nunique()})
     return pd.DataFrame(rows)
 
 
@@ -234,14 +234,15 @@ def first_layer_effects(causal: pd.DataFrame) -> Any:
 def beside(table: pd.DataFrame) -> pd.DataFrame:
     """One row per quantity, one column per model and end of the training."""
     labelled = table.assign(quantity=table["quantity"].map(QUANTITIES))
-    wide = pivoted(labelled, intervals(table, "median"), "quantity", ["model", "when"])
+    texts = [ranged(*row) for row in table[["median", "lowest", "highest"]].to_numpy()]
+    wide = pivoted(labelled, texts, "quantity", ["model", "when"])
     wide.columns = [f"{model}, {when}" for model, when in wide.columns]
     return wide
 
 
 def over_seeds(values: pd.Series) -> str:
     """The range of values over seeds, as text."""
-    return f"[{values.min():.3f}, {values.max():.3f}] over {len(values)} seeds"
+    return f"({values.min():.3f} to {values.max():.3f} over {len(values)} seeds)"
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
@@ -312,8 +313,8 @@ def says(tables: Tables) -> Said:
         "and v are fitted to the labels or taken from the probes. Mean over training seeds, test "
         "split.",
         predictor.rename(columns=columns),
-        "Theory beside practice, at the start and at the end of training: median and the range "
-        "that holds 95% of the runs (nearly all of five seeds).",
+        "Theory beside practice, at the start and at the end of training: median (range) over "
+        "training seeds, and over runs.",
         beside(tables["theory_practice"]),
     ]
 

@@ -65,7 +65,7 @@ def run(options: Options) -> Result:
 
     models = model_metrics(options)
     probed = {name: Tables(each.output) for name, each in probes_of(options).items()}
-    parts = [pretrained_bars(name, tables["probes"]) for name, tables in probed.items()]
+    parts = [pretrained_bars(name, tables) for name, tables in probed.items()]
     bars = pd.concat([transformer_bars(models), *parts], ignore_index=True)
     plane = probed["minilm"]["plane"]
     sparsity, sentences = sparsity_part(options)
@@ -96,7 +96,9 @@ def transformer_bars(models: pd.DataFrame) -> pd.DataFrame:
         {"series": "bert-published", "split": split, "accuracy": value}
         for split, value in PUBLISHED.items()
     ]
-    table = models[models["split"].isin(PUBLISHED)]
+    table = models[models["split"].isin(PUBLISHED)].copy()
+    ends = ["accuracy_low", "accuracy_high"]
+    table.loc[table["unknown_words"], ends] = float("nan")  # 0.5 by construction: no interval
     bars = table.groupby(["series", "split"], sort=False).agg(
         accuracy=("accuracy", "mean"),
         low=("accuracy_low", "mean"),
@@ -108,12 +110,12 @@ def transformer_bars(models: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(published), bars.reset_index()], ignore_index=True)
 
 
-def pretrained_bars(name: str, table: pd.DataFrame) -> pd.DataFrame:
+def pretrained_bars(name: str, tables: Tables) -> pd.DataFrame:
     """Bars of one model: means over layers, as in the paper; the reader at its chosen layer."""
-    from probing.probes.by_layer import chosen_layers, layer_means
+    from probing.probes.by_layer import chosen_layers
 
-    table = probes.true_labels(table)
-    means = layer_means(table[table["probe"].isin(["summary", "mean", "head"])])
+    table, means = (probes.true_labels(tables[key]) for key in ("probes", "means"))
+    means = means[means["probe"].isin(["summary", "mean", "head"])]
     recipe = chosen_layers(table[table["probe"] == "reader"])
     bars = pd.concat([means, recipe], ignore_index=True)
     bars["series"] = f"{name}-" + bars["probe"]

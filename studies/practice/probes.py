@@ -16,13 +16,13 @@ from typing import Any, Literal, Self
 import pandas as pd
 
 from studies.practice.subject import AUTO, Subject, model_name
-from studies.rendering import intervals, pivoted
+from studies.rendering import intervals, pivoted, ranged
 from studies.study import Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
 DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
 N_SHUFFLES = 3
-FEW_WORDS = 10  # intervals over fewer words are too narrow
+FEW_WORDS = 10  # intervals over fewer words are wide
 CONTROL_ROWS = 1000  # sentences per split for the untrained model ...
 CONTROL_TOKEN_SENTENCES = 500  # ... and, of these, for probes that read every token
 AS_RELEASED = "sentiment-as-released"  # the data of --protocol paper
@@ -78,8 +78,8 @@ def run(options: Options) -> Result:
     if not options.no_controls:
         untrained, part = untrained_like(model, options.seed), at_most(dataset, CONTROL_ROWS)
         controls, _ = probed(options, untrained, tokenizer, part, name="untrained")
-        parts = [tables["probes"], controls["probes"]]
-        tables["probes"] = pd.concat(parts, ignore_index=True)
+        for key, table in controls.items():
+            tables[key] = pd.concat([tables[key], table], ignore_index=True)
     tables["splits"] = split_table(dataset)
     layer = int(tables["plane"]["layer"].iloc[0]) if "plane" in tables else None
     figures = {"probes": plot_probes(tables["probes"], layer)}
@@ -141,9 +141,17 @@ def probed(
 ) -> tuple[dict[str, pd.DataFrame], dict[int, Any]]:
     """The tables of one model, and its readers by layer.
 
-    For the trained model, shuffled labels and the plane of its tokens are added.
+    For the trained model the cells, shuffled labels and the plane of its tokens are added.
     """
-    from probing.probes.by_layer import PAPER_C, chosen_layers, fit_probes, probe_table, token_plane
+    from probing.probes.by_layer import (
+        PAPER_C,
+        chosen_layers,
+        fit_probes,
+        layer_means,
+        probe_cells,
+        probe_table,
+        token_plane,
+    )
     from probing.probes.splits import read_splits
 
     paper = options.protocol == "paper"
@@ -152,37 +160,52 @@ def probed(
     with counter(f"{name}: reading", "split") as progress:
         states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **limit)
 
-    def fit(probes: Any, **settings: Any) -> tuple[Any, pd.DataFrame]:
+    def fit(probes: Any, **settings: Any) -> tuple[Any, dict[str, pd.DataFrame]]:
         settings = {"seed": options.seed, "jobs": options.jobs} | settings
         with counter(f"{name}: probing", "fit") as progress:
             layers = options.layers or None
             fits = fit_probes(states, probes=probes, layers=layers, progress=progress, **settings)
-        return fits, probe_table(fits, states, seed=settings["seed"])
+        cells = probe_cells(fits, states)
+        tables = {"probes": probe_table(fits, states), "means": layer_means(cells)}
+        return fits, tables | {"cells": cells}
 
-    fits, table = fit(probes, C=PAPER_C if paper else None, standardize=not paper)
-    table = table.assign(control="none")
+    fits, tables = fit(probes, C=PAPER_C if paper else None, standardize=not paper)
+    cells, parts = tables.pop("cells"), {"none": tables}
+    if name == "trained" and not options.no_controls:
+        parts["shuffled labels"] = shuffled(fit, probes, options.seed)
+    tables = {
+        key: pd.concat(
+            [part[key].assign(control=control, model=name) for control, part in parts.items()],
+            ignore_index=True,
+        )
+        for key in ("probes", "means")
+    }
     if name != "trained":
-        return {"probes": table.assign(model=name)}, {}
-    parts, tables = [table], {}
-    if not options.no_controls:
-        parts.append(shuffled(fit, probes, options.seed).assign(control="shuffled labels"))
+        return tables, {}
+    tables["cells"] = cells
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     if readers and "test" in states:
-        best = chosen_layers(table[table["probe"] == "reader"])
-        layer = int(best["layer"].iloc[0])
+        rows = true_labels(tables["probes"])
+        layer = int(chosen_layers(rows[rows["probe"] == "reader"])["layer"].iloc[0])
         tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
-    return tables | {"probes": pd.concat(parts, ignore_index=True).assign(model=name)}, readers
+    return tables, readers
 
 
-def shuffled(fit: Any, probes: Any, seed: int) -> pd.DataFrame:
+def shuffled(fit: Any, probes: Any, seed: int) -> dict[str, pd.DataFrame]:
     """Means over draws of shuffled labels, without the location probe, which uses no labels.
 
-    C is fixed: cross-validation on shuffled labels means nothing, and would be slow.
+    Instead of intervals ``lowest`` and ``highest`` are the range over draws. C is fixed:
+    cross-validation on shuffled labels means nothing, and would be slow.
     """
     labelled = [probe for probe in probes if probe != "location"]
     draws = [fit(labelled, C=0.01, shuffled=True, seed=seed + i)[1] for i in range(N_SHUFFLES)]
-    keys = ["probe", "layer", "split"]
-    return pd.concat(draws).groupby(keys, sort=False).mean().reset_index()
+    tables = {}
+    for key, by in (("probes", ["probe", "layer", "split"]), ("means", ["probe", "split"])):
+        table = pd.concat([tables_of_draw[key] for tables_of_draw in draws])
+        groups = table.drop(columns=["low", "high"]).groupby(by, sort=False)
+        ends = {"lowest": groups["accuracy"].min(), "highest": groups["accuracy"].max()}
+        tables[key] = groups.mean().assign(**ends).astype({"words": int}).reset_index()
+    return tables
 
 
 def true_labels(table: pd.DataFrame) -> pd.DataFrame:
@@ -202,33 +225,43 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def says(tables: Tables) -> Said:
-    from probing.probes.by_layer import chosen_layers, layer_means
+    from probing.probes.by_layer import chosen_layers
 
-    table, name = tables["probes"], model_name(tables)
-    parts = []
-    for (model, control), rows in table.groupby(["model", "control"], sort=False):
-        label = control if control != "none" else name if model == "trained" else model
-        parts.append(layer_means(rows).assign(model=label))
-    rows = true_labels(table)
+    means, rows = tables["means"], true_labels(tables["probes"])
+    labels = means["model"].replace("trained", model_name(tables))
+    shown = means.assign(model=labels.where(means["control"] == "none", means["control"]))
     if "reader" in set(rows["probe"]) and rows["cv_score"].notna().any():
         recipe = chosen_layers(rows[rows["probe"] == "reader"])
         layer = recipe["layer"].iloc[0]
-        parts.append(recipe.assign(model="the recipe", probe=f"reader, layer {layer}"))
-    shown = pd.concat(parts)
+        recipe = recipe.assign(model="the recipe", probe=f"reader, layer {layer}")
+        shown = pd.concat([shown, recipe], ignore_index=True)
     above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
     layers = f"layers {above[0]} to {above[-1]}" if len(above) > 1 else f"layer {above[0]}"
     splits = tables["splits"].set_index("split")
     splits.columns = splits.columns.str.replace("_", " ")
+    wide = pivoted(shown, accuracies(shown), ["model", "probe"], "split")
     intro = "Sentences and informative words per split; new words are those not in `train`."
     return [
         " ".join(filter(None, [intro, few(splits)])),
         splits,
-        f"Accuracy, mean over {layers}, with the mean ends of its "
-        "intervals (for `location`: share of sentences whose informative token ranks first). "
-        "`summary` reads the token that summarises a sentence: [CLS] of an encoder, the last token "
-        "of a decoder. The recipe is `reader` at the layer chosen by cross-validation over "
-        "training words.",
-        pivoted(shown, intervals(shown), ["model", "probe"], "split"),
+        f"Accuracy, mean over {layers}, with its 95% interval over words (for `location`: share of "
+        "sentences whose informative token ranks first); for shuffled labels the mean (range) over "
+        f"{N_SHUFFLES} draws. `summary` reads the token that summarises a sentence: [CLS] of an "
+        "encoder, the last token of a decoder. The recipe is `reader` at the layer chosen by "
+        "cross-validation over training words.",
+        wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
+    ]
+
+
+def accuracies(table: pd.DataFrame) -> list[str]:
+    """One text per row: accuracy with its interval or, of shuffled labels, the range over draws."""
+    texts = intervals(table)
+    if "highest" not in table:
+        return texts
+    ranges = [ranged(*row) for row in table[["accuracy", "lowest", "highest"]].to_numpy()]
+    return [
+        text if highest != highest else over_draws
+        for text, over_draws, highest in zip(texts, ranges, table["highest"], strict=True)
     ]
 
 
@@ -239,7 +272,7 @@ def few(splits: pd.DataFrame) -> str:
         return ""
     return (
         f"Fewer than {FEW_WORDS} words decide the labels of {', '.join(names)}: intervals "
-        "resample words, and are too narrow for so few."
+        "over so few words are exact, but wide."
     )
 
 

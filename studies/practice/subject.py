@@ -24,7 +24,7 @@ class Subject:
     data: str = AUTO
     """Name, TOML spec, CSV, JSONL or folder; auto: the model's training data, or sentiment."""
     seed: int = 0
-    """Seed of the untrained model, of controls and of intervals."""
+    """Seed of the untrained model and of controls."""
     device: str = AUTO
     """Where the model runs: cpu, cuda, cuda:1 or mps; auto: the first of cuda, mps, cpu."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"

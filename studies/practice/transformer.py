@@ -309,9 +309,13 @@ def says(tables: Tables) -> Said:
     table = tables["metrics"].set_index("split")
     columns = {"accuracy": "accuracy", "attention_mass": "attention on the word that decides"}
     for name, label in columns.items():
-        ends = table[[name, f"{name}_low", f"{name}_high"]].to_numpy()
-        table[label] = [interval(x, low, high, 3) for x, low, high in ends]
-    shown = table[["rows", *columns.values()]]
+        parts = table[[name, f"{name}_low", f"{name}_high", "unknown_words"]].to_numpy()
+        table[label] = [  # unknown words are one token: others would give the same numbers
+            number(x, 3) if unknown else interval(x, low, high, 3)
+            for x, low, high, unknown in parts
+        ]
+    table.loc[table["unknown_words"], "accuracy"] += ", by construction: all its words are [UNK]"
+    shown = table[["rows", "words", *columns.values()]]
     if not table["word_is_summary"].any():
         return [shown]
     # A decoder: its last word, which it is read at, may be the word that decides.

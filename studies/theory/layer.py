@@ -172,7 +172,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
 
 
 def _over_runs(values: pd.Series) -> dict[str, str]:
-    ends = f"[{values.min():.4f}, {values.max():.4f}] over {len(values)} runs"
+    ends = f"({values.min():.4f} to {values.max():.4f} over {len(values)} runs)"
     return {"measured": f"{values.median():.4f}", "interval": ends}
 
 
