@@ -224,7 +224,7 @@ def guesses(reviews: Any) -> Any:
         n = len(rows["text"])
         tokens = Tokens(
             offsets=np.arange(n + 1),
-            informative=np.ones(n),
+            informative=np.ones(n, dtype=bool),
             words=informative_words(rows),
             patterns=rows["pattern"],
         )
@@ -311,6 +311,9 @@ def test_the_script_writes_its_tables_and_refuses_bad_input(
     exec(lines, {"pd": pd})
     printed = capsys.readouterr().out
     assert re.search(r"^1 +bland +4 +4$", printed, re.MULTILINE), "two dishes, two patterns"
+    located = probes.Options(**options, probes=("location",), jobs=1, output=tmp_path / "located")
+    make(probes.STUDY, located)
+    assert "shuffled labels" not in capsys.readouterr().out, "it has no labels"
     with pytest.raises(ValueError, match="--layers"):
         make(probes.STUDY, probes.Options(model=str(folder), layers=(7,), output=tmp_path / "x"))
     assert not (tmp_path / "x").exists()

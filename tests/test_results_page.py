@@ -219,6 +219,15 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
     assert "1.00 (1.00 to 1.00)" in effects
 
 
+def test_bars_that_are_chance_by_construction_have_no_interval() -> None:
+    models = pd.DataFrame({"series": "tiny", "split": ["test", "ood_tokens"]})
+    models["accuracy"], models["unknown_words"] = [1.0, 0.5], [False, True]
+    bars = figure1.transformer_bars(models.assign(accuracy_low=0.1, accuracy_high=0.9))
+    ours = bars[bars["series"] == "tiny"].set_index("split")
+    assert ours.loc["test", ["low", "high"]].tolist() == [0.1, 0.9]
+    assert ours.loc["ood_tokens", ["low", "high"]].isna().all()
+
+
 def test_claims_are_in_the_page_with_their_verdict(results: Path) -> None:
     text = page(results)
     assert "1 of 2 claims pass." in text

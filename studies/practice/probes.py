@@ -171,7 +171,7 @@ def probed(
 
     fits, tables = fit(probes, C=PAPER_C if paper else None, standardize=not paper)
     cells, parts = tables.pop("cells"), {"none": tables}
-    if name == "trained" and not options.no_controls:
+    if name == "trained" and not options.no_controls and set(probes) != {"location"}:
         parts["shuffled labels"] = shuffled(fit, probes, options.seed)
     tables = {
         key: pd.concat(
@@ -201,7 +201,7 @@ def shuffled(fit: Any, probes: Any, seed: int) -> dict[str, pd.DataFrame]:
     draws = [fit(labelled, C=0.01, shuffled=True, seed=seed + i)[1] for i in range(N_SHUFFLES)]
     tables = {}
     for key, by in (("probes", ["probe", "layer", "split"]), ("means", ["probe", "split"])):
-        table = pd.concat([tables_of_draw[key] for tables_of_draw in draws])
+        table = pd.concat([drawn[key] for drawn in draws])
         groups = table.drop(columns=["low", "high"]).groupby(by, sort=False)
         ends = {"lowest": groups["accuracy"].min(), "highest": groups["accuracy"].max()}
         tables[key] = groups.mean().assign(**ends).astype({"words": int}).reset_index()
@@ -241,14 +241,15 @@ def says(tables: Tables) -> Said:
     splits.columns = splits.columns.str.replace("_", " ")
     wide = pivoted(shown, accuracies(shown), ["model", "probe"], "split")
     intro = "Sentences and informative words per split; new words are those not in `train`."
+    draws = f"; for shuffled labels the mean (range) over {N_SHUFFLES} draws"
+    draws = draws if "shuffled labels" in set(means["control"]) else ""
     return [
         " ".join(filter(None, [intro, few(splits)])),
         splits,
         f"Accuracy, mean over {layers}, with its 95% interval over words (for `location`: share of "
-        "sentences whose informative token ranks first); for shuffled labels the mean (range) over "
-        f"{N_SHUFFLES} draws. `summary` reads the token that summarises a sentence: [CLS] of an "
-        "encoder, the last token of a decoder. The recipe is `reader` at the layer chosen by "
-        "cross-validation over training words.",
+        f"sentences whose informative token ranks first){draws}. `summary` reads the token that "
+        "summarises a sentence: [CLS] of an encoder, the last token of a decoder. The recipe is "
+        "`reader` at the layer chosen by cross-validation over training words.",
         wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
     ]
 
