@@ -92,9 +92,17 @@ def fit_probes(
         return probe, (X, tokens), splits, C, standardize, seed
 
     pairs = list(product(probes, states["train"].layers if layers is None else layers))
+    # A reader has fitted the same location probe already.
+    is_shared = standardize and {"reader", "location"} <= set(probes)
+    fitted = [pair for pair in pairs if not (is_shared and pair[0] == "location")]
     # Heads take longest, so they come first: else one process would end with a head alone.
-    order = sorted(pairs, key=lambda pair: pair[0] != "head")
+    order = sorted(fitted, key=lambda pair: pair[0] != "head")
     probed = in_processes(_probe_layer, arguments, order, jobs=jobs, progress=progress)
+    if is_shared:
+        for probe, layer in pairs:
+            if probe == "location":
+                splits = {name: split.at(layer, probe) for name, split in states.items()}
+                probed[probe, layer] = _scored(probed["reader", layer].estimator.location_, splits)
     return {pair: probed[pair] for pair in pairs}
 
 
@@ -179,12 +187,22 @@ def _probe_layer(
         fitted = linear.fit(X, tokens.labels, tokens.words, structures=tokens.patterns)
         correct = {name: fitted.predict(X) == tokens.labels for name, (X, tokens) in splits.items()}
     else:
-        fitted = estimators[probe].fit(*train)
-        correct = {name: fitted.correct(*split) for name, split in splits.items()}
-    cv_score = np.nan
-    if fitted.cv_scores_ is not None:  # the reader has one score per fold, others one per C
-        cv_score = float((np.mean if probe == "reader" else np.nanmax)(fitted.cv_scores_))
-    return Probed(fitted, correct, fitted.C_, cv_score)
+        return _scored(estimators[probe].fit(*train), splits)
+    return Probed(fitted, correct, fitted.C_, _cv_score(fitted))
+
+
+def _scored(fitted: Any, splits: dict[str, tuple[FloatArray, Tokens]]) -> Probed:
+    """A fitted token probe with the sentences that it judges right."""
+    correct = {name: fitted.correct(*split) for name, split in splits.items()}
+    return Probed(fitted, correct, fitted.C_, _cv_score(fitted))
+
+
+def _cv_score(fitted: Any) -> float:
+    """The cross-validation score: the mean over folds of a reader, the best C's of others."""
+    if fitted.cv_scores_ is None:
+        return float("nan")
+    summary = np.mean if isinstance(fitted, LocateAndRead) else np.nanmax
+    return float(summary(fitted.cv_scores_))
 
 
 def layer_means(cells: pd.DataFrame) -> pd.DataFrame:
