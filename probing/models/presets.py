@@ -41,11 +41,23 @@ def _llama(*, num_attention_heads: int, **sizes: Any) -> LlamaConfig:
     return LlamaConfig(**heads, **sizes)
 
 
-def _modernbert(**sizes: Any) -> ModernBertConfig:
-    """An encoder with rotary positions, all of whose layers see the whole text."""
-    # The class head is read at [CLS], as BERT's; these ids only tell where sentences end.
-    ids = {"cls_token_id": None, "sep_token_id": None}
-    return ModernBertConfig(global_attn_every_n_layers=1, classifier_pooling="cls", **ids, **sizes)
+def _modernbert(*, num_hidden_layers: int, **sizes: Any) -> ModernBertConfig:
+    """An encoder with rotary positions, whose last layer alone sees the whole text.
+
+    The layers below see two words to each side: enough to tell "the city is nice" from "my dog is
+    nice", and too little for [CLS] to read the word that decides before the last layer does. With
+    all layers global one of six trainings failed (accuracy .83 on held-out orders of sentences).
+    """
+    below = num_hidden_layers - 1
+    return ModernBertConfig(
+        num_hidden_layers=num_hidden_layers,
+        layer_types=["sliding_attention"] * below + ["full_attention"],
+        local_attention=4,
+        classifier_pooling="cls",
+        cls_token_id=None,  # else that of the published model, which is another word here
+        sep_token_id=None,
+        **sizes,
+    )
 
 
 # With BERT's dropout of 0.1 attention stays spread out (mass .54 to .64 on held-out training
