@@ -97,7 +97,7 @@ def fit_probes(
     fitted = [pair for pair in pairs if not (is_shared and pair[0] == "location")]
     # Heads take longest, so they come first: else one process would end with a head alone.
     order = sorted(fitted, key=lambda pair: pair[0] != "head")
-    probed = in_processes(_probe_layer, arguments, order, jobs=jobs, progress=progress)
+    probed = in_processes(probe_layer, arguments, order, jobs=jobs, progress=progress)
     if is_shared:
         for probe, layer in pairs:
             if probe == "location":
@@ -168,7 +168,7 @@ def probe_states(states: dict[str, SplitStates], **options: Any) -> pd.DataFrame
     return probe_table(fit_probes(states, **options), states)
 
 
-def _probe_layer(
+def probe_layer(
     probe: str,
     train: tuple[FloatArray, Tokens],
     splits: dict[str, tuple[FloatArray, Tokens]],
@@ -176,6 +176,7 @@ def _probe_layer(
     standardize: bool,
     seed: int,
 ) -> Probed:
+    """One probe, fitted to ``train`` (states and tokens) and judged on all splits."""
     estimators: dict[str, Any] = {
         "location": LocationProbe(C=C, standardize=standardize, random_state=seed),
         "reader": LocateAndRead(C=C, random_state=seed),
