@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint pytest coverage bench docs notebooks constraints clean
+.PHONY: help setup reproduce test lint pytest coverage bench docs notebooks models constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ docs: $(READY) ## the documentation as a site, into build/docs
 notebooks: $(READY) ## run the notebooks again and keep what they show
 	PYTHONWARNINGS="ignore:IProgress not found" $(BIN)/jupyter nbconvert --to notebook --execute \
 		--inplace --ExecutePreprocessor.record_timing=False notebooks/*.ipynb
+
+models: $(READY) ## download MPNet, for --model mpnet (optional; 400 MB, into ~/.cache/slr-probing)
+	$(BIN)/python -m probing.models.downloads
 
 constraints: $(READY) ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

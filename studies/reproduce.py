@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from probing.models.packaged import PACKAGED
+from probing.models.downloads import MODELS
 from studies.catalogue import PAPER, STUDIES, THEORY
 from studies.making import check_settings, ensure, is_made, with_needs
 from studies.pages import report
@@ -185,5 +185,5 @@ def check_all(needs: Iterable[Need]) -> None:
     """Refuse before anything is made, not after an hour, where a result of others would be lost."""
     for study, options in needs:
         model = getattr(options, "model", None)  # of no model, or of one that is here already
-        if model is None or model in PACKAGED or Path(model).exists():
+        if model is None or model in MODELS or Path(model).exists():
             check_settings(study, options)

@@ -16,7 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from probing.models.packaged import PACKAGED, VECTORS
+from probing.models.downloads import MODELS
+from probing.models.packaged import VECTORS
 from studies.study import Options, Study
 
 ROOT = Path(__file__).parent.parent
@@ -94,14 +95,14 @@ def data_key(data: str | Path | None) -> str | None:
 
 def model_key(model: str) -> str:
     """Key of a model: a folder or GGUF file by name and content, a hub name with its revision."""
+    if model in MODELS:  # verified when it is loaded
+        return model
     path = Path(model)
     if path.is_dir():
         kinds = ("config.json", "tokenizer*.json", "*.safetensors")
         return f"{path.name}, sha256 {_content(file for kind in kinds for file in path.glob(kind))}"
     if path.suffix == ".gguf" and path.is_file():
         return f"{path.name}, sha256 {_content([path])}"
-    if model in PACKAGED:  # verified when it is loaded
-        return model
     from probing.models.pretrained import revision_of
 
     return f"{model}, revision {revision_of(model)}"

@@ -14,6 +14,7 @@ from small_models import byte_level
 
 from data_gen import align_spans
 from probing.models import gguf_files, packaged
+from probing.models.cache import cache_folder
 from probing.models.errors import ModelError
 from probing.models.packaged import PACKAGED, packaged_file
 from probing.models.pretrained import load_model, revision_of, untrained_like
@@ -119,7 +120,7 @@ def test_a_cache_that_cannot_be_written_is_one_clear_line(
         load_model(str(file))
     monkeypatch.delenv("SLR_PROBING_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert gguf_files.cache_folder() == Path("/somewhere/slr-probing")
+    assert cache_folder() == Path("/somewhere/slr-probing")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.05, 0.3, 0.9, 0.999])

@@ -2,9 +2,11 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from probing.models.downloads import MODELS
 from studies import settings
 from studies.catalogue import STUDIES, THEORY
 from studies.practice import transformer
@@ -80,7 +82,7 @@ def test_a_model_is_known_by_its_content_and_not_by_its_place(tmp_path: Path) ->
         model(*one) for one in (("a", "weights"), ("b", "weights"), ("c", "others"))
     )
     assert first == moved != other
-    assert [model_key(name) for name in ("minilm", "smollm2")] == ["minilm", "smollm2"]
+    assert [model_key(name) for name in ("minilm", "smollm2", "mpnet")] == [*MODELS]
 
 
 def test_a_model_of_the_hub_is_known_by_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +116,8 @@ def test_packaged_vectors_are_known_by_their_name_whatever_file_has_it(
 
 def test_options_that_came_later_or_have_another_name_are_no_other_settings() -> None:
     options = transformer.Options(embeddings="corpus")
-    for control, swap in (("none", False), ("swapped", True)):
+    values: list[tuple[Literal["none", "swapped"], bool]] = [("none", False), ("swapped", True)]
+    for control, swap in values:
         asked = settings_of(transformer.STUDY, dataclasses.replace(options, control=control))
         earlier = {name: value for name, value in asked.items() if name != "control"}
         assert differences(earlier | {"swap": swap}, asked) == []

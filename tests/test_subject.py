@@ -81,7 +81,12 @@ def test_precision_decides_a_result_and_the_device_does_not(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("key", "name"),
-    [("smollm2", "SmolLM2"), ("minilm", "MiniLM"), ("my.gguf, sha256 12", "my.gguf")],
+    [
+        ("smollm2", "SmolLM2"),
+        ("minilm", "MiniLM"),
+        ("mpnet", "MPNet"),
+        ("my.gguf, sha256 12", "my.gguf"),
+    ],
 )
 def test_pages_write_the_name_of_a_model(key: str, name: str, tmp_path: Path) -> None:
     write_json(tmp_path / "settings.json", {"model": key})

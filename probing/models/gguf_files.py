@@ -6,30 +6,19 @@ kept in a folder named after the file's sha256 and the versions that made it.
 """
 
 import io
-import os
-import tempfile
-from contextlib import contextmanager, redirect_stderr
+from contextlib import redirect_stderr
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import torch
 from huggingface_hub import constants
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from probing.models.cache import cache_folder, new_folder
 from probing.models.errors import ModelError
 from probing.models.packaged import file_sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-def cache_folder() -> Path:
-    """The folder of converted models: SLR_PROBING_CACHE, or slr-probing in the user's cache."""
-    if folder := os.environ.get("SLR_PROBING_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slr-probing"
 
 
 def converted(path: Path) -> Path:
@@ -43,31 +32,9 @@ def converted(path: Path) -> Path:
         raise ModelError(f"{path} needs the package gguf: pip install gguf") from None
     folder = cache_folder() / "_".join([file_sha256(path), *versions])
     if not folder.is_dir():
-        with _new_folder(folder) as partial:
+        with new_folder(folder) as partial:
             _convert(path, partial)
     return folder
-
-
-@contextmanager
-def _new_folder(folder: Path) -> "Iterator[Path]":
-    """A folder that takes its name when it is complete; another process may be faster."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(dir=folder.parent, prefix="partial-")
-    except OSError as error:
-        raise ModelError(
-            f"{folder.parent} cannot be written ({error.strerror}); "
-            "name another folder for converted models in SLR_PROBING_CACHE"
-        ) from error
-    with temporary as parent:
-        partial = Path(parent) / "model"
-        partial.mkdir()
-        yield partial
-        try:
-            partial.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
 
 
 def _convert(path: Path, folder: Path) -> None:

@@ -62,11 +62,15 @@ def packaged_file(name: str) -> Path:
     folder = file.folder()
     if folder is None:
         raise ModelError(f"{name} is not installed: {file.install}")
-    path = folder / file.path
+    return verified(folder / file.path, file.sha256, again=f"install it again: {file.install}")
+
+
+def verified(path: Path, sha256: str, *, again: str) -> Path:
+    """The path, if its file has this sha256; ``again`` says what to do where it has not."""
     if not path.is_file():
-        raise ModelError(f"{path} is missing; install it again: {file.install}")
-    if file_sha256(path) != file.sha256:
-        raise ModelError(f"{path} is damaged or another file (sha256); install it again")
+        raise ModelError(f"{path} is missing; {again}")
+    if file_sha256(path) != sha256:
+        raise ModelError(f"{path} is damaged or another file (sha256); {again}")
     return path
 
 

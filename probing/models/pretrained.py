@@ -22,6 +22,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from probing.models.downloads import DOWNLOADS, MODELS, downloaded_model
 from probing.models.errors import ModelError
 from probing.models.gguf_files import converted
 from probing.models.packaged import PACKAGED, packaged_file
@@ -48,9 +49,10 @@ def load_model(
     Parameters
     ----------
     name
-        "minilm" (all-MiniLM-L6-v2) or "smollm2" (SmolLM2-135M-Instruct), both from packages and
-        verified; the folder of a model written by save_pretrained; the path of a ``.gguf`` file,
-        which is converted once (into SLR_PROBING_CACHE); or the name of a model on the hub.
+        "minilm" (all-MiniLM-L6-v2), "smollm2" (SmolLM2-135M-Instruct) or, after `make models`,
+        "mpnet" (all-mpnet-base-v2), all three verified; the folder of a model written by
+        save_pretrained; the path of a ``.gguf`` file, which is converted once (into
+        SLR_PROBING_CACHE); or the name of a model on the hub.
     head
         What the model ends with: nothing, its "classifier" of sentences, or its "language" head,
         which predicts the next word. A model without such a head is refused.
@@ -142,6 +144,8 @@ def _local(name: str) -> Path | None:
     if name in PACKAGED:
         weights = packaged_file(name)
         return weights if weights.suffix == ".gguf" else weights.parent
+    if name in DOWNLOADS:
+        return downloaded_model(name)
     path = Path(name)
     if path.is_dir() or (path.is_file() and path.suffix == ".gguf"):
         return path
@@ -196,7 +200,7 @@ def _latest_commit(name: str) -> str | None:
             offline = os.environ.get("HF_HUB_OFFLINE") == "1"
             why = "HF_HUB_OFFLINE is set" if offline else "it does not answer"
             raise ModelError(
-                f"{name} is not {', '.join(PACKAGED)}, a folder or a .gguf file, and could not be "
+                f"{name} is not {', '.join(MODELS)}, a folder or a .gguf file, and could not be "
                 f"downloaded from the hub ({why}); download it where there is a network"
             ) from None
         return None

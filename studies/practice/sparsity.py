@@ -28,7 +28,7 @@ MODELS = ("trained", "untrained", "uniform")  # in this order
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
     model: str = "results/transformer"
-    """A folder (train_transformer.py makes one), a .gguf file, minilm, smollm2, or a hub name."""
+    """A folder (of train_transformer.py, say), a .gguf file, minilm, smollm2, or a hub name."""
     seed: int = 0
     """Seed of the untrained model."""
     max_rows: int = 1000

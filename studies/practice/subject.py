@@ -20,7 +20,7 @@ SPEC = "spec.toml"  # in the folder of one of our Transformers: the dataset of i
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     model: str = "minilm"
-    """minilm, smollm2, a folder, a .gguf file, or a name on the hub (bert-base-uncased)."""
+    """minilm, smollm2, mpnet, a folder, a .gguf file, or a hub name (bert-base-uncased)."""
     data: str = AUTO
     """Name, TOML spec, CSV, JSONL or folder; auto: the model's training data, or sentiment."""
     seed: int = 0
@@ -120,4 +120,4 @@ def trained_on(model: str) -> str:
 def model_name(tables: Tables) -> str:
     """The name of the model of a result, as pages write it."""
     name = str(read_json(tables.folder / SETTINGS)["model"]).split(", ")[0]  # without its hash
-    return {"minilm": "MiniLM", "smollm2": "SmolLM2"}.get(name, name)
+    return {"minilm": "MiniLM", "smollm2": "SmolLM2", "mpnet": "MPNet"}.get(name, name)
