@@ -55,6 +55,11 @@ MODELS = (*PACKAGED, *DOWNLOADS)  # those that have a name of their own
 COMMAND = "make models (or python -m probing.models.downloads)"
 
 
+def is_downloaded(name: str) -> bool:
+    """Whether the model is in the cache (not whether its files are whole)."""
+    return (cache_folder() / DOWNLOADS[name].folder).is_dir()
+
+
 def downloaded_model(name: str) -> Path:
     """The folder of a downloaded model, verified.
 

@@ -51,7 +51,7 @@ def read_splits(
     dataset: "DatasetDict",
     *,
     probes: Sequence[str] = PROBES,
-    max_token_sentences: int = 1200,
+    max_token_sentences: int = 1536,
     progress: Progress | None = None,
 ) -> dict[str, SplitStates]:
     """The states of every split that ``probes`` need, by split; each sentence is run once.

@@ -8,7 +8,6 @@ shuffled labels. directions.safetensors holds the directions k_hat and v_hat of 
 
 import functools
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,7 +16,7 @@ import pandas as pd
 
 from studies.practice.subject import AUTO, Subject, model_name
 from studies.rendering import intervals, pivoted, ranged
-from studies.study import Claim, Result, Said, Tables, counter, study
+from studies.study import Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
 DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
@@ -26,6 +25,7 @@ FEW_WORDS = 10  # intervals over fewer words are wide
 CONTROL_ROWS = 1000  # sentences per split for the untrained model ...
 CONTROL_TOKEN_SENTENCES = 500  # ... and, of these, for probes that read every token
 AS_RELEASED = "sentiment-as-released"  # the data of --protocol paper
+CURVE = ("value", "location", "reader", "head", "summary")  # the probes of --curve
 Probe = Literal["summary", "mean", "value", "location", "reader", "head"]
 
 
@@ -40,7 +40,9 @@ class Options(Subject, StudyOptions):
     no_controls: bool = False
     """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
     max_rows: int = 0
-    """Most sentences per split; 0: all (1200 for token probes, 1000 for the untrained model)."""
+    """Most sentences per split; 0: all (1536 for token probes, 1000 for the untrained model)."""
+    curve: bool = False
+    """Also fit probes of the chosen layer to 6, 12, 24 and 48 of the training words."""
     jobs: int = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
     output: Path = Path("results/probes")
@@ -51,6 +53,8 @@ class Options(Subject, StudyOptions):
             raise ValueError("--max-rows and --seed must be at least 0, --jobs at least 1")
         if not self.probes:
             raise ValueError("--probes needs at least one probe")
+        if self.curve and not {"reader", *CURVE} <= set(self.probes):
+            raise ValueError(f"--curve needs the probes {' '.join(sorted({'reader', *CURVE}))}")
         paper = self.protocol == "paper"
         if paper and (self.data not in (AUTO, AS_RELEASED) or self.probes != Options.probes):
             raise ValueError(
@@ -65,7 +69,7 @@ class Options(Subject, StudyOptions):
 def run(options: Options) -> Result:
     from probing.models.pretrained import untrained_like
     from probing.sentences import at_most
-    from studies.practice.figures.probes import plot_probes
+    from studies.practice.figures.probes import plot_probes, plot_words
 
     dataset = options.read_data()
     check_training_words(options.data, dataset)
@@ -83,6 +87,8 @@ def run(options: Options) -> Result:
     tables["splits"] = split_table(dataset)
     layer = int(tables["plane"]["layer"].iloc[0]) if "plane" in tables else None
     figures = {"probes": plot_probes(tables["probes"], layer)}
+    if "curve" in tables:
+        figures["words"] = plot_words(tables["curve"])
     write = functools.partial(write_directions, readers) if readers else None
     return Result(tables, figures, write=write)
 
@@ -153,6 +159,7 @@ def probed(
         token_plane,
     )
     from probing.probes.splits import read_splits
+    from probing.probes.word_curve import word_curve
 
     paper = options.protocol == "paper"
     probes = ("summary",) if paper else options.probes
@@ -188,6 +195,10 @@ def probed(
         rows = true_labels(tables["probes"])
         layer = int(chosen_layers(rows[rows["probe"] == "reader"])["layer"].iloc[0])
         tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
+        if options.curve:
+            with counter(f"{name}: fewer words", "fit") as progress:
+                settings = {"seed": options.seed, "jobs": options.jobs, "progress": progress}
+                tables["curve"] = word_curve(states, layer, probes=CURVE, **settings)
     return tables, readers
 
 
@@ -211,17 +222,6 @@ def shuffled(fit: Any, probes: Any, seed: int) -> dict[str, pd.DataFrame]:
 def true_labels(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the trained model's probes on the true labels."""
     return table[(table["model"] == "trained") & (table["control"] == "none")]
-
-
-def claims(tables: Tables) -> Iterator[Claim]:
-    rows = true_labels(tables["probes"])
-    rows = rows[(rows["probe"] == "value") & (rows["layer"] > 0)]
-    yield Claim.at_least(
-        "MiniLM value probe, lowest of all splits (mean over layers)",
-        rows.groupby("split")["accuracy"].mean().min(),
-        0.99,
-        paper="the value is read by a linear direction v*",
-    )
 
 
 def says(tables: Tables) -> Said:
@@ -251,6 +251,24 @@ def says(tables: Tables) -> Said:
         "summarises a sentence: [CLS] of an encoder, the last token of a decoder. The recipe is "
         "`reader` at the layer chosen by cross-validation over training words.",
         wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
+        *(says_of_words(tables["curve"]) if "curve" in tables else []),
+    ]
+
+
+def says_of_words(curve: pd.DataFrame) -> Said:
+    """Accuracy on new words against the number of training words."""
+    from probing.probes.word_curve import curve_means
+
+    means = curve_means(curve).query("split != 'test' and split != 'ood_structure'")
+    texts = [ranged(*row) for row in means[["mean", "min", "max"]].to_numpy()]
+    wide = pivoted(means, texts, ["split", "probe"], "training_words")
+    sentences = sorted(set(curve["sentences"]))
+    return [
+        f"Accuracy on new words of probes fitted to some of the training words, at layer "
+        f"{curve['layer'].iloc[0]}, always with the same number of sentences "
+        f"({' or '.join(map(str, sentences))}): mean (range) over {curve['draw'].nunique()} draws "
+        "of words.",
+        wide.rename(columns=lambda n: f"{n} words"),
     ]
 
 
@@ -277,27 +295,15 @@ def few(splits: pd.DataFrame) -> str:
     )
 
 
+WORDS_CAPTION = (
+    "Accuracy on new words against the number of training words, at one layer, always with the "
+    "same number of training sentences. Lines are means over draws of words, bands their range."
+)
 STUDY = study(
     __name__,
     "Probes by layer",
     "python scripts/probe.py",
     probes="Accuracy of each probe by layer, one line per split, with 95% intervals. Dotted lines: "
     "an untrained model of the same architecture. Dashed line: the layer chosen by "
-    "cross-validation over training words.",
-)
-# A real language model, at some of its 30 layers and on fewer sentences.
-SMOLLM2 = Options(
-    model="smollm2",
-    layers=(6, 12, 18, 24, 30),
-    max_rows=300,
-    no_controls=True,
-    output=Path("results/probes-smollm2"),
-)
-SMOLLM2_STUDY = replace(
-    STUDY,
-    title="Probes by layer: SmolLM2",
-    folder="probes-smollm2",
-    command="python scripts/probe.py --model smollm2 --layers 6 12 18 24 30 --max-rows 300 "
-    "--no-controls --output results/probes-smollm2",
-    claims=lambda tables: [],
+    "cross-validation over the training split.",
 )

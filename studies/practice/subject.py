@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from probing.models.pretrained import Head
 
 AUTO = "auto"
+MODEL_NAMES = {"minilm": "MiniLM", "smollm2": "SmolLM2", "mpnet": "MPNet"}  # as pages write them
 DEFAULT_DATA = "sentiment"
 SPEC = "spec.toml"  # in the folder of one of our Transformers: the dataset of its training
 
@@ -120,4 +121,4 @@ def trained_on(model: str) -> str:
 def model_name(tables: Tables) -> str:
     """The name of the model of a result, as pages write it."""
     name = str(read_json(tables.folder / SETTINGS)["model"]).split(", ")[0]  # without its hash
-    return {"minilm": "MiniLM", "smollm2": "SmolLM2", "mpnet": "MPNet"}.get(name, name)
+    return MODEL_NAMES.get(name, name)

@@ -1,4 +1,4 @@
-"""Figure of the accuracy of each probe by layer."""
+"""Figures of probes: accuracy by layer, and accuracy against the number of training words."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ TITLES = {
     "location": "location (ranks first)",
     "reader": "locate, then read",
     "head": "single-location head",
+}
+WORD_SPLITS = {
+    "ood_tokens": "new words",
+    "ood_structure_tokens": "new words in new structures",
 }
 DODGE = 0.08  # horizontal distance between splits, in layers
 
@@ -79,3 +83,34 @@ def draw_probe(ax: Axes, table: pd.DataFrame, splits: list[str]) -> None:
             ax.errorbar(layer + dodge, accuracy, ends, label=split, **style)
     ax.set(xlabel="layer (0: embeddings)", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def plot_words(curve: pd.DataFrame) -> Figure:
+    """Accuracy on new words against training words: a panel per split, a line per probe.
+
+    ``curve`` has the columns probe, training_words, draw, split and accuracy.
+    """
+    from probing.probes.word_curve import curve_means
+
+    means = curve_means(curve)
+    splits = [name for name in WORD_SPLITS if name in set(means["split"])]
+    with journal_style():
+        figure, axes = panels(1, len(splits), (3.2 * len(splits) + 0.3, 2.9))
+        for split, ax in zip(splits, axes, strict=True):
+            rows = means[means["split"] == split]
+            for (probe, part), colour, marker in zip(
+                rows.groupby("probe", sort=False), COLOURS, MARKERS, strict=False
+            ):
+                x, middle, low, high = (
+                    part[name].to_numpy() for name in ("training_words", "mean", "min", "max")
+                )
+                ax.plot(x, middle, color=colour, marker=marker, ms=4, label=TITLES[str(probe)])
+                ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+            ax.axhline(0.5, color=GREY, lw=0.8, ls=":")
+            ax.set_xscale("log", base=2)
+            ax.set_xticks(sorted(set(rows["training_words"])), sorted(set(rows["training_words"])))
+            ax.set(title=WORD_SPLITS[split], xlabel="training words", ylim=(0.35, 1.02))
+        axes[0].set_ylabel("accuracy")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
