@@ -17,7 +17,7 @@ import pandas as pd
 
 from studies.practice.subject import AUTO, Subject, model_name
 from studies.rendering import intervals, pivoted, ranged
-from studies.study import Claim, Result, Said, Tables, counter, study
+from studies.study import PROTOTYPE, Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
 DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
@@ -221,6 +221,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         rows.groupby("split")["accuracy"].mean().min(),
         0.99,
         paper="the value is read by a linear direction v*",
+        origin=PROTOTYPE,
     )
 
 
