@@ -60,6 +60,15 @@ class Result:
     scratch: Path | None = None  # a folder to remove once the result is in place
 
 
+# Where the requirement of a claim comes from.
+THE_PAPER = "the paper"
+IDENTITY = "an identity"  # of mathematics, or by construction
+PROTOTYPE = "from a prototype's numbers, after first runs"
+EARLIER = "set after first runs, before this version"
+AUDIT = "asked after the audit"
+BEFORE = "set before the run"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A claim (of the paper, or our own), what it requires of the results, and what they show."""
@@ -67,22 +76,53 @@ class Claim:
     claim: str
     paper: str = ""  # what the paper says; empty for our own claims
     required: str
+    origin: str  # of the requirement: THE_PAPER, BEFORE, ... or other words
     measured: str
     interval: str = ""
     passed: bool
     command: str = ""  # that makes the results: filled in from the study
 
     @classmethod
-    def at_least(cls, claim: str, values: Any, least: float, **rest: str) -> Claim:
-        """A claim that all values (or one) are at least ``least``; their mean is shown."""
-        shown = {"required": f"at least {least:g}", "measured": f"{np.mean(values):.3f}"}
-        return cls(claim=claim, passed=bool(np.min(values) >= least), **shown | rest)
+    def at_least(
+        cls,
+        claim: str,
+        values: Any,
+        least: float,
+        *,
+        low: Any = None,
+        high: Any = None,
+        **rest: str,
+    ) -> Claim:
+        """A claim that all values (or one) are at least ``least``; their mean is shown.
+
+        A value with a confidence interval, from ``low`` to ``high``, is judged on the low end.
+        """
+        shown = _shown(f"at least {least:g}", values, low, high)
+        judged = np.min(values) if low is None else low
+        return cls(claim=claim, passed=bool(judged >= least), **shown | rest)
 
     @classmethod
-    def at_most(cls, claim: str, values: Any, most: float, **rest: str) -> Claim:
-        """A claim that all values (or one) are at most ``most``; their mean is shown."""
-        shown = {"required": f"at most {most:g}", "measured": f"{np.mean(values):.3f}"}
-        return cls(claim=claim, passed=bool(np.max(values) <= most), **shown | rest)
+    def at_most(
+        cls, claim: str, values: Any, most: float, *, low: Any = None, high: Any = None, **rest: str
+    ) -> Claim:
+        """A claim that all values (or one) are at most ``most``; their mean is shown.
+
+        A value with a confidence interval, from ``low`` to ``high``, is judged on the high end.
+        """
+        shown = _shown(f"at most {most:g}", values, low, high)
+        judged = np.max(values) if high is None else high
+        return cls(claim=claim, passed=bool(judged <= most), **shown | rest)
+
+
+def _shown(required: str, values: Any, low: Any, high: Any) -> dict[str, str]:
+    """The texts of a claim about values, or about one value with both ends of its interval."""
+    shown = {"required": required, "measured": f"{np.mean(values):.3f}"}
+    if low is None and high is None:
+        return shown
+    if low is None or high is None or np.ndim(values):
+        raise ValueError("a claim with an interval needs one value and both ends")
+    required += " (judged on the interval's end)"
+    return shown | {"required": required, "interval": f"[{low:.3f}, {high:.3f}]"}
 
 
 class Tables:

@@ -38,8 +38,15 @@ from studies.study import Claim, Study
 from studies.theory import portrait
 
 CLAIMS = [
-    Claim(claim="a < b", paper="yes", required="above 0.9", measured="0.988", passed=True),
-    Claim(claim="a miss", required="all", measured="29 of 30", passed=False),
+    Claim(
+        claim="a < b",
+        paper="yes",
+        required="above 0.9",
+        origin="the paper",
+        measured="0.988",
+        passed=True,
+    ),
+    Claim(claim="a miss", required="all", origin="the paper", measured="29 of 30", passed=False),
 ]
 
 

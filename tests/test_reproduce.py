@@ -18,9 +18,9 @@ from compare_results import compare, differences, tables_of
 from slr import Task, pgd, start_on_manifold
 from slr.overlaps import Overlaps
 from studies import reproduce
-from studies.pages.claims import as_text, keep_claims, kept_claims, read_claims
+from studies.pages.claims import as_table, as_text, keep_claims, kept_claims, read_claims
 from studies.results import result_folder
-from studies.study import Study
+from studies.study import Claim, Study
 from studies.theory import layer, paper
 from studies.workers import in_parallel
 
@@ -110,6 +110,39 @@ def test_layer_claims_take_the_worst_run(tmp_path: Path) -> None:
     assert not risk.passed
     assert mass.passed
     assert risk.interval == "(0.0010 to 0.0060 over 2 runs)"
+
+
+def test_a_value_with_an_interval_is_judged_on_its_end() -> None:
+    least, most, rest = Claim.at_least, Claim.at_most, {"origin": "the paper"}
+    wide = least("accuracy", 1.0, 0.9, low=0.54, high=1.0, **rest)
+    assert not wide.passed, "six of six words may be luck"
+    assert wide.required == "at least 0.9 (judged on the interval's end)"
+    assert wide.interval == "[0.540, 1.000]"
+    assert least("accuracy", 1.0, 0.9, low=0.91, high=1.0, **rest).passed
+    assert least("accuracy", [0.95, 1.0], 0.9, **rest).passed, (
+        "without an interval: the worst value"
+    )
+    assert not most("error", 0.0, 0.1, low=0.0, high=0.46, **rest).passed
+    assert most("error", 0.0, 0.1, low=0.0, high=0.09, **rest).passed
+    with pytest.raises(ValueError, match="both ends"):
+        most("error", 0.0, 0.1, high=0.09, **rest)
+
+
+def test_claims_show_where_their_requirements_come_from(tmp_path: Path) -> None:
+    keep(tmp_path, MANIFOLD, runs=runs(True))
+    claims = read_claims(tmp_path)
+    assert "required: all runs (the paper); paper: all runs" in as_text(claims)
+    assert as_table(claims)["origin"].tolist() == ["the paper"]
+
+
+def test_claims_kept_by_older_code_can_be_read(tmp_path: Path) -> None:
+    keep(tmp_path, MANIFOLD, runs=runs(True))
+    keep_claims(tmp_path, read_claims(tmp_path))
+    path = tmp_path / "claims.json"
+    (older,) = json.loads(path.read_text())
+    del older["origin"]
+    path.write_text(json.dumps([older]))
+    assert [claim.origin for claim in kept_claims(tmp_path)] == [""]
 
 
 def test_claims_of_a_stage_are_its_own(tmp_path: Path) -> None:

@@ -67,8 +67,12 @@ def results(tmp_path: Path) -> Path:
     runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5, "start": "published"}
     steps = {"step": [0, 200, 5000], "lam": 0.1}
     keep(root, paper.STUDIES[0], runs=runs, trajectory=steps)
-    miss = Claim(claim="none diverge", required="none", measured="1 of 3", passed=False)
-    small = Claim(claim="small", required="below 0.2", measured="0.1", passed=True)
+    miss = Claim(
+        claim="none diverge", required="none", origin="the paper", measured="1 of 3", passed=False
+    )
+    small = Claim(
+        claim="small", required="below 0.2", origin="the paper", measured="0.1", passed=True
+    )
     keep_claims(root, [replace(miss, paper="none"), replace(small, interval="[0.0, 0.15]")])
     return root
 
@@ -231,8 +235,8 @@ def test_bars_that_are_chance_by_construction_have_no_interval() -> None:
 def test_claims_are_in_the_page_with_their_verdict(results: Path) -> None:
     text = page(results)
     assert "1 of 2 claims pass." in text
-    assert "| ✘ miss | none diverge | none | none | 1 of 3 |" in text
-    assert "| ✔ pass | small |  | below 0.2 | 0.1 [0.0, 0.15] |" in text
+    assert "| ✘ miss | none diverge | none | none | the paper | 1 of 3 |" in text
+    assert "| ✔ pass | small |  | below 0.2 | the paper | 0.1 [0.0, 0.15] |" in text
 
 
 def test_times_are_those_measured(results: Path) -> None:

@@ -30,14 +30,17 @@ def keep_claims(results: Path, claims: Sequence[Claim]) -> None:
 def kept_claims(results: Path) -> list[Claim]:
     """The claims as ``reproduce`` last judged them, which pages show; empty if it never did."""
     path = results / CLAIMS
-    return [Claim(**claim) for claim in read_json(path)] if path.is_file() else []
+    if not path.is_file():
+        return []
+    return [Claim(**{"origin": ""} | claim) for claim in read_json(path)]  # older ones had none
 
 
 def as_text(claims: Sequence[Claim]) -> str:
     """One line per claim, and a summary."""
     lines = [
         f"{'pass' if claim.passed else 'MISS'}  {claim.claim}: {measured(claim)}; "
-        f"required: {claim.required}{'; paper: ' + claim.paper if claim.paper else ''}"
+        f"required: {claim.required} ({claim.origin})"
+        f"{'; paper: ' + claim.paper if claim.paper else ''}"
         for claim in claims
     ]
     return "\n".join([*lines, summary(claims)])
@@ -56,6 +59,7 @@ def as_table(claims: Sequence[Claim]) -> pd.DataFrame:
             "claim": claim.claim,
             "the paper": claim.paper,
             "required": claim.required,
+            "origin": claim.origin,
             "measured": measured(claim),
         }
         for claim in claims

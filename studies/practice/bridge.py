@@ -18,7 +18,7 @@ import pandas as pd
 
 from studies.practice import transformer
 from studies.rendering import pivoted, ranged, spreads
-from studies.study import Claim, Need, Result, Said, Tables, study
+from studies.study import EARLIER, PROTOTYPE, Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
@@ -247,10 +247,12 @@ def over_seeds(values: pd.Series) -> str:
 
 def claims(tables: Tables) -> Iterator[Claim]:
     def at_least(claim: str, values: pd.Series, least: float, paper: str = "") -> Claim:
-        return Claim.at_least(claim, values, least, interval=over_seeds(values), paper=paper)
+        words = {"interval": over_seeds(values), "origin": PROTOTYPE, "paper": paper}
+        return Claim.at_least(claim, values, least, **words)
 
     def at_most(claim: str, values: pd.Series, most: float) -> Claim:
-        return Claim.at_most(claim, values, most, interval=over_seeds(values))
+        words = {"interval": over_seeds(values), "origin": PROTOTYPE}
+        return Claim.at_most(claim, values, most, **words)
 
     directions = tables["directions"].query("model == 'tiny' and trained")
     for name, least, k in (("kappa", 0.7, "k"), ("nu", 0.85, "v")):
@@ -282,6 +284,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         yield Claim(
             claim=f"{model}: shares of training after which v and k stay aligned",
             required="v before k",
+            origin=EARLIER,
             measured=f"v {row['v']:.3f}, k {row['k']:.3f}",
             passed=bool(row["v"] < row["k"]),
         )

@@ -17,7 +17,7 @@ import pandas as pd
 
 from studies.practice.subject import Subject, model_name
 from studies.rendering import number
-from studies.study import Claim, Result, Said, Tables, counter, study
+from studies.study import EARLIER, Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 
 Probe = Literal["value", "summary", "location"]
@@ -94,6 +94,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         claim="value probe of the 1-layer Transformer: accuracy minus that on control tasks "
         f"({best['accuracy']:.3f} minus {random['accuracy']:.3f})",
         required="more than twice the spread of the control tasks",
+        origin=EARLIER,
         measured=f"{best['selectivity']:.3f}",
         interval=f"(spread {random['spread']:.3f})",
         passed=bool(best["selectivity"] > 2 * random["spread"]),

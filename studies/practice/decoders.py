@@ -21,6 +21,7 @@ from studies.study import Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
+ENCODER = "that of the encoder, in the study bridge"  # origin of requirements
 NAMES = {"bert": "BERT", "gpt2": "GPT-2", "llama": "Llama"}
 QUANTITIES = {  # in the table `quantities`: name on pages
     "mass": "attention on the word",
@@ -134,7 +135,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         name = NAMES[str(architecture)]
 
         def interval(column: str, rows: pd.DataFrame = rows) -> dict[str, str]:
-            return {"interval": over_seeds(rows[column])}
+            return {"interval": over_seeds(rows[column]), "origin": ENCODER}
 
         for column, k, least in (("kappa", "k", 0.7), ("nu", "v", 0.85)):
             text = f"1-layer {name}: cosine of {k} in the weights and {k}_hat "

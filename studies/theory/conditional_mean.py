@@ -9,7 +9,17 @@ import numpy as np
 import pandas as pd
 
 from studies.rendering import errors_against, intervals, number
-from studies.study import Claim, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+from studies.study import (
+    AUDIT,
+    EARLIER,
+    Claim,
+    Result,
+    Said,
+    SlrOptions,
+    Tables,
+    progress_bar,
+    slr_study,
+)
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
 
 if TYPE_CHECKING:
@@ -154,6 +164,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
             claim=f"slope of log error in log L, {row.attention}{words}",
             paper=f"the error falls with the number of tokens {source}",
             required="interval below 0",
+            origin=EARLIER,
             measured=f"{row.value:.2f}",
             interval=f"[{row.low:.2f}, {row.high:.2f}]",
             passed=bool(row.high < 0),
@@ -164,6 +175,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         "same statistic: largest difference",
         paper=f"attention represents the tokens by a minimal sufficient statistic {source}",
         required="below 1e-4: features with 1e-6 of the variance are left out",
+        origin=AUDIT,
         measured=f"{largest:.1e}",
         passed=bool(largest < 1e-4),
     )
@@ -178,6 +190,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
             "the tokens make of it, in standard errors",
             paper=f"the representation is sufficient {source}" if name[0] == "k" else "",
             required=required,
+            origin=AUDIT,
             measured=f"{in_errors[name]:.1f}",
             passed=bool(passed),
         )
@@ -188,6 +201,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         "difference from 1 over lengths and both attentions",
         paper=f"both objectives learn the conditional mean {source}",
         required="at most 0.05",
+        origin=AUDIT,
         measured=f"{matched:.3f}",
         passed=bool(matched <= 0.05),
     )
@@ -195,6 +209,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     yield Claim(
         claim="... of softmax attention if the queries are where keys are rare",
         required="more than 0.05: the control",
+        origin=AUDIT,
         measured=f"{control['softmax_error'] - 1:.3f}",
         passed=bool(control["softmax_error"] > 1.05),
     )

@@ -9,7 +9,17 @@ import numpy as np
 import pandas as pd
 
 from studies.rendering import number
-from studies.study import Claim, Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+from studies.study import (
+    EARLIER,
+    Claim,
+    Figure,
+    Result,
+    Said,
+    SlrOptions,
+    Tables,
+    progress_bar,
+    slr_study,
+)
 from studies.theory.activations import best_of
 from studies.theory.layer import trained_in_parallel
 
@@ -134,6 +144,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         claim="two informative tokens: risk of the best softmax attention relative to guessing 0 "
         f"(Bayes: {bayes['relative_risk']:.4f})",
         required="above Bayes: one softmax finds one location",
+        origin=EARLIER,
         measured=f"{softmax['relative_risk']:.4f}",
         interval=f"[{softmax['low']:.4f}, {softmax['high']:.4f}]",
         passed=bool(softmax["low"] > bayes["high"]),

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from studies.study import Claim, Result, Said, SlrOptions, Study, Tables, progress_bar, slr_study
+from studies.study import (
+    AUDIT,
+    THE_PAPER,
+    Claim,
+    Result,
+    Said,
+    SlrOptions,
+    Study,
+    Tables,
+    progress_bar,
+    slr_study,
+)
 
 if TYPE_CHECKING:
     from slr import Experiment, Overlaps
@@ -116,7 +127,7 @@ def _range(values: Any) -> str:
 
 
 def all_align(tables: Tables) -> Iterator[Claim]:
-    yield _of_runs(tables, "all runs", "all runs", lambda ends: ends["aligned"].all())
+    yield _of_runs(tables, "all runs", "all runs", THE_PAPER, lambda ends: ends["aligned"].all())
 
 
 def all_align_and_most_fresh_ones(tables: Tables) -> Iterator[Claim]:
@@ -134,6 +145,7 @@ def all_align_and_most_fresh_ones(tables: Tables) -> Iterator[Claim]:
         paper="30 of 30",
         required=f"at least {least:.3f}, where 30 of 30 has a probability of 5%; the others at "
         "the swapped point",
+        origin=AUDIT,
         measured=f"{aligned / len(ends):.3f}",
         interval=f"[{low:.3f}, {high:.3f}] ({aligned} of {len(ends)}, {swapped} swapped)",
         passed=bool(aligned >= least * len(ends) and aligned + swapped == len(ends)),
@@ -142,20 +154,22 @@ def all_align_and_most_fresh_ones(tables: Tables) -> Iterator[Claim]:
 
 def none_aligns(tables: Tables) -> Iterator[Claim]:
     """The gate is saturated, so that gradients vanish: the reason for the schedule."""
-    yield _of_runs(tables, "", "none", lambda ends: not ends["aligned"].any())
+    yield _of_runs(tables, "", "none", AUDIT, lambda ends: not ends["aligned"].any())
 
 
 def some_align(tables: Tables) -> Iterator[Claim]:
     paper = "some runs end at other stationary points"
     required = "some, the others at the swapped point"
     yield _of_runs(
-        tables, paper, required,
+        tables, paper, required, THE_PAPER,
         lambda ends: ends["aligned"].any() and ends["swapped"].any()
         and (ends["aligned"] | ends["swapped"]).all(),
     )  # fmt: skip
 
 
-def _of_runs(tables: Tables, paper: str, required: str, passes: Callable[[Any], Any]) -> Claim:
+def _of_runs(
+    tables: Tables, paper: str, required: str, origin: str, passes: Callable[[Any], Any]
+) -> Claim:
     ends = _ends(tables, "published")
     start = "the published starts"
     if ends.empty:
@@ -164,6 +178,7 @@ def _of_runs(tables: Tables, paper: str, required: str, passes: Callable[[Any], 
         claim=f"{tables.folder.name}, from {start}: runs that find k* and v*",
         paper=paper,
         required=required,
+        origin=origin,
         measured=f"{ends['aligned'].sum()} of {len(ends)}",
         passed=bool(passes(ends)),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from studies.study import Claim, Result, Said, SlrOptions, Tables, slr_study
+from studies.study import THE_PAPER, Claim, Result, Said, SlrOptions, Tables, slr_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         claim="minima of the risk on the manifold, (kappa, nu)",
         paper="(1, 1) and (-1, -1), no others (Theorem 5)",
         required="these two",
+        origin=THE_PAPER,
         measured=" and ".join(f"({kappa:g}, {nu:g})" for kappa, nu in minima),
         passed=minima == [(-1, -1), (1, 1)],
     )

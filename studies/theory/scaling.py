@@ -14,7 +14,17 @@ import numpy as np
 import pandas as pd
 
 from studies.rendering import interval, pivoted
-from studies.study import Claim, Result, Said, SlrOptions, Tables, progress_bar, slr_study
+from studies.study import (
+    AUDIT,
+    EARLIER,
+    Claim,
+    Result,
+    Said,
+    SlrOptions,
+    Tables,
+    progress_bar,
+    slr_study,
+)
 
 if TYPE_CHECKING:
     from slr.dynamics.experiment import Experiment
@@ -183,6 +193,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
         claim=f"share of runs on the manifold that align, least over {len(rows)} dimensions from "
         f"{first['d']:.0e} to {last['d']:.0e}",
         required="all runs",
+        origin=EARLIER,
         measured=f"{rows['share'].min():.0%}",
         interval=f"(median steps {first['median']:,.0f} to {last['median']:,.0f})",
         passed=bool(rows["share"].min() == 1),
@@ -192,6 +203,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     yield Claim(
         claim="largest stable step size, measured relative to predicted, at every d",
         required="within 1%",
+        origin=EARLIER,
         measured=f"within {error:.2%}",
         passed=bool(error < 0.01),
     )
@@ -200,8 +212,9 @@ def claims(tables: Tables) -> Iterator[Claim]:
     size = path["step_size"].iloc[0]
     yield Claim(
         claim="largest stable step size at the aligned point, at the start and at the end of "
-        f"pgd-schedule, whose step size is {size:g} (asked after the audit)",
+        f"pgd-schedule, whose step size is {size:g}",
         required=f"below {size:g} at the start, above it at the end",
+        origin=AUDIT,
         measured=f"{begin:.4f}, {end:.4f}",
         interval=f"(beyond the limit in {(path['limit'] < size).mean():.0%} of the training)",
         passed=bool(begin < size < end),
