@@ -1,6 +1,6 @@
 """All studies, in the order in which every page shows them."""
 
-from studies.practice import bridge, causal, controls, dataset, decoders, figure1, probes
+from studies.practice import bridge, causal, controls, dataset, decoders, figure1, probed
 from studies.theory import (
     activations,
     conditional_mean,
@@ -20,7 +20,7 @@ BEYOND_THE_PAPER = (
     noise_length, sweep,
 )  # fmt: skip
 PRACTICE = (
-    dataset.STUDY, figure1.STUDY, probes.STUDY, probes.SMOLLM2_STUDY, bridge.STUDY,
+    dataset.STUDY, figure1.STUDY, *probed.STUDIES, bridge.STUDY,
     decoders.STUDY, causal.SMOLLM2_STUDY, controls.STUDY,
 )  # fmt: skip
 PAPER = (*paper.STUDIES, portrait.STUDY)

@@ -22,7 +22,7 @@ from studies.practice import (
     dataset,
     decoders,
     figure1,
-    probes,
+    probed,
     transformer,
 )
 from studies.results import read_json
@@ -134,7 +134,7 @@ class Stage:
 STAGES = {  # the paper's own figures first: they take seconds
     "paper": Stage(paper_stage, PAPER),
     "dataset": Stage(dataset_stage),
-    "figure1": Stage(figure1_stage, (figure1.STUDY, probes.STUDY)),
+    "figure1": Stage(figure1_stage, (figure1.STUDY, *probed.STUDIES)),
     "bridge": Stage(bridge_stage, (bridge.STUDY, decoders.STUDY)),
     "causal": Stage(causal_stage, (causal.SMOLLM2_STUDY,)),
     "controls": Stage(controls_stage, (controls.STUDY,)),

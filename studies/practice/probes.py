@@ -16,8 +16,8 @@ import pandas as pd
 
 from studies.practice.subject import AUTO, Subject, model_name
 from studies.rendering import intervals, pivoted, ranged
-from studies.study import Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
+from studies.study import Result, Said, Tables, counter, study
 
 DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
 N_SHUFFLES = 3

@@ -85,16 +85,27 @@ class Options(StudyOptions):
 
 
 def tiny_models(
-    folder: Path, seeds: int, architecture: ArchitectureName = "bert"
+    folder: Path, seeds: int, architecture: ArchitectureName = "bert", **options: Any
 ) -> dict[str, Options]:
-    """The options by name of the 1-layer models, one per seed, that figure1 and bridge share.
+    """The options by name of the 1-layer models, one per seed, that several studies share.
 
-    They are named tiny-0, tiny-1, ..., those of a decoder tiny-gpt2-0, tiny-llama-0, ...
+    They are named tiny-0, tiny-1, ..., or tiny-gpt2-0, tiny-glove-0, tiny-glove-shuffled-0, ...
     """
-    kind = "tiny" if architecture == "bert" else f"tiny-{architecture}"
-    one = Options(architecture=architecture, snapshots=True)
+    one = Options(architecture=architecture, snapshots=True, **options)
+    kinds = {"bert": architecture, "scratch": one.embeddings, "none": one.control}
+    name = "-".join(["tiny", *(kind for usual, kind in kinds.items() if kind != usual)])
+    return _by_seed(folder, seeds, name, one)
+
+
+def pair_models(folder: Path, seeds: int, name: str = "pair", **options: Any) -> dict[str, Options]:
+    """The options by name of 2-layer models that find the word at any place: pair-0, pair-1, ..."""
+    one = Options(preset="pair", architecture="modernbert", shuffle=True, epochs=4, **options)
+    return _by_seed(folder, seeds, name, one)
+
+
+def _by_seed(folder: Path, seeds: int, name: str, one: Options) -> dict[str, Options]:
     return {
-        (name := f"{kind}-{seed}"): replace(one, seed=seed, output=folder / name)
+        f"{name}-{seed}": replace(one, seed=seed, output=folder / f"{name}-{seed}")
         for seed in range(seeds)
     }
 
