@@ -20,7 +20,7 @@ BEYOND_THE_PAPER = (
     noise_length, sweep,
 )  # fmt: skip
 PRACTICE = (
-    dataset.STUDY, figure1.STUDY, *probed.STUDIES, bridge.STUDY,
+    dataset.STUDY, dataset.WIDE_STUDY, figure1.STUDY, *probed.STUDIES, bridge.STUDY,
     decoders.STUDY, causal.SMOLLM2_STUDY, controls.STUDY,
 )  # fmt: skip
 PAPER = (*paper.STUDIES, portrait.STUDY)

@@ -51,7 +51,9 @@ class Options:
 
 
 def dataset_stage(options: Options) -> list[Need]:
-    return [(dataset.STUDY, dataset.Options(**places_of(options, "dataset"), extended=True))]
+    published = dataset.Options(**places_of(options, "dataset"), extended=True)
+    wide = replace(published, spec=probed.WIDE, output=options.results / "dataset-wide")
+    return [(dataset.STUDY, published), (dataset.WIDE_STUDY, wide)]
 
 
 def figure1_stage(options: Options) -> list[Need]:

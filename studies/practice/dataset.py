@@ -4,7 +4,7 @@ The folder holds the splits, a manifest, a dataset card for the Hugging Face too
 dataset and a word-level tokenizer of its training split.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -99,4 +99,11 @@ STUDY = study(
     __name__,
     "The dataset",
     "python scripts/generate_data.py --output results/dataset --extended",
+)
+WIDE_STUDY = replace(
+    STUDY,
+    title="The wide dataset",
+    folder="dataset-wide",
+    command="python scripts/generate_data.py --spec sentiment-wide --extended "
+    "--output results/dataset-wide",
 )

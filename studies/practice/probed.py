@@ -153,16 +153,16 @@ def says_of_paper(model: str, tables: Tables) -> Said:
     ]
 
 
-def _paper(model: str, folder: str, **options: Any) -> Probed:
-    says: Callable[[Tables], Said] = partial(says_of_paper, model)
-    chosen = Options(protocol="paper", **{"model": model, **options})
+def _paper(folder: str, **options: Any) -> Probed:
+    chosen = Options(protocol="paper", **options)
+    says: Callable[[Tables], Said] = partial(says_of_paper, chosen.model)
     return probed(folder, "the paper's protocol", chosen, says=says)
 
 
-def _wide(model: str, folder: str, **options: Any) -> Probed:
-    claims = partial(wide_claims, model)
-    chosen = Options(data=WIDE, curve=True, **{"model": model, **options})
+def _wide(folder: str, **options: Any) -> Probed:
+    chosen = Options(data=WIDE, curve=True, **options)
     figures = {**probes.STUDY.figures, "words": probes.WORDS_CAPTION}
+    claims = partial(wide_claims, chosen.model)
     return probed(folder, "wide data", chosen, claims=claims, figures=figures)
 
 
@@ -174,12 +174,12 @@ PROBED = {
             "probes-smollm2", "published data", Options(**SMOLLM2, max_rows=200, no_controls=True)
         ),
         probed("probes-mpnet", "published data", Options(**MPNET, max_rows=200, no_controls=True)),
-        _wide("minilm", "probes-wide", max_rows=3000),
-        _wide("smollm2", "probes-wide-smollm2", **SMOLLM2, max_rows=900, no_controls=True),
-        _wide("mpnet", "probes-wide-mpnet", **MPNET, max_rows=1500, no_controls=True),
-        _paper("minilm", "probes-paper", max_rows=3000),
-        _paper("smollm2", "probes-paper-smollm2", **SMOLLM2, max_rows=300, no_controls=True),
-        _paper("mpnet", "probes-paper-mpnet", **MPNET, max_rows=1000, no_controls=True),
+        _wide("probes-wide", max_rows=3000),
+        _wide("probes-wide-smollm2", **SMOLLM2, max_rows=900, no_controls=True),
+        _wide("probes-wide-mpnet", **MPNET, max_rows=1500, no_controls=True),
+        _paper("probes-paper", max_rows=3000),
+        _paper("probes-paper-smollm2", **SMOLLM2, max_rows=300, no_controls=True),
+        _paper("probes-paper-mpnet", **MPNET, max_rows=1000, no_controls=True),
     )
 }
 STUDIES = tuple(each.study for each in PROBED.values())
