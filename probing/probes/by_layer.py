@@ -25,7 +25,7 @@ from probing.sentences import draw
 from probing.states.tokens import Tokens
 from probing.statistics import accuracy_columns
 
-HEAD_SENTENCES = 768  # the head is fitted up to 36 times per layer
+HEAD_SENTENCES = 600  # the head is fitted up to 36 times per layer
 PAPER_C = 1.0  # of the released notebook: scikit-learn's default
 
 

@@ -29,7 +29,7 @@ def word_curve(
     *,
     probes: Sequence[str] = PROBES,
     sizes: Sequence[int] = SIZES,
-    n_draws: int = 5,
+    n_draws: int = 3,
     seed: int = 0,
     jobs: int = 1,
     progress: Progress | None = None,

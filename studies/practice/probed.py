@@ -20,9 +20,9 @@ from studies.study import BEFORE, Claim, Said, Study, Tables
 
 WIDE = "sentiment-wide"
 # A decoder of 30 layers takes ten times as long as MiniLM: some layers, fewer sentences, bfloat16.
-EVERY_SIXTH = (6, 12, 18, 24, 30)
+EVERY_SIXTH = (6, 12, 18, 24)
 SMOLLM2: dict[str, Any] = {"model": "smollm2", "dtype": "bfloat16", "layers": EVERY_SIXTH}
-MPNET: dict[str, Any] = {"model": "mpnet", "layers": (2, 4, 6, 8, 10, 12)}
+MPNET: dict[str, Any] = {"model": "mpnet", "layers": (3, 6, 9, 12)}
 # The paper's bars: frozen bert-base-uncased, logistic regression on [CLS], mean over its 12 layers.
 # "Initial embeddings" are layer 0, where [CLS] is one vector for all sentences.
 PUBLISHED = {
@@ -166,20 +166,20 @@ def _wide(folder: str, **options: Any) -> Probed:
     return probed(folder, "wide data", chosen, claims=claims, figures=figures)
 
 
+MINILM: dict[str, Any] = {"layers": (1, 2, 3, 4, 5, 6)}
+ALONE: dict[str, Any] = {"no_controls": True}  # MiniLM has the controls
 PROBED = {
     each.study.folder: each
     for each in (
-        probed("probes", "published data", Options(max_rows=1500)),
-        probed(
-            "probes-smollm2", "published data", Options(**SMOLLM2, max_rows=200, no_controls=True)
-        ),
-        probed("probes-mpnet", "published data", Options(**MPNET, max_rows=200, no_controls=True)),
-        _wide("probes-wide", max_rows=3000),
-        _wide("probes-wide-smollm2", **SMOLLM2, max_rows=900, no_controls=True),
-        _wide("probes-wide-mpnet", **MPNET, max_rows=1500, no_controls=True),
-        _paper("probes-paper", max_rows=3000),
-        _paper("probes-paper-smollm2", **SMOLLM2, max_rows=300, no_controls=True),
-        _paper("probes-paper-mpnet", **MPNET, max_rows=1000, no_controls=True),
+        probed("probes", "published data", Options(max_rows=1000)),
+        probed("probes-smollm2", "published data", Options(**SMOLLM2, **ALONE, max_rows=150)),
+        probed("probes-mpnet", "published data", Options(**MPNET, **ALONE, max_rows=150)),
+        _wide("probes-wide", **MINILM, max_rows=1800),
+        _wide("probes-wide-smollm2", **SMOLLM2, **ALONE, max_rows=600),
+        _wide("probes-wide-mpnet", **MPNET, **ALONE, max_rows=1200),
+        _paper("probes-paper", max_rows=1500),
+        _paper("probes-paper-smollm2", **SMOLLM2, **ALONE, max_rows=200),
+        _paper("probes-paper-mpnet", **MPNET, **ALONE, max_rows=1000),
     )
 }
 STUDIES = tuple(each.study for each in PROBED.values())
