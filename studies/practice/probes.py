@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 import pandas as pd
 
 from studies.practice.subject import AUTO, Subject, model_name
-from studies.rendering import intervals, pivoted, ranged
+from studies.rendering import intervals, number, pivoted, ranged
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
 
@@ -189,7 +189,7 @@ def probed(
     }
     if name != "trained":
         return tables, {}
-    tables["cells"] = cells
+    tables["cells"] = cells.assign(pieces=cells["word"].map(pieces_of(states)))
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     if readers and "test" in states:
         rows = true_labels(tables["probes"])
@@ -200,6 +200,18 @@ def probed(
                 settings = {"seed": options.seed, "jobs": options.jobs, "progress": progress}
                 tables["curve"] = word_curve(states, layer, probes=CURVE, **settings)
     return tables, readers
+
+
+def pieces_of(states: dict[str, Any]) -> dict[str, int]:
+    """The number of tokens of each informative word."""
+    import numpy as np
+
+    pieces: dict[str, int] = {}
+    for split in states.values():
+        tokens = split.tokens.tokens
+        counts = np.add.reduceat(tokens.informative.astype(int), tokens.offsets[:-1])
+        pieces |= zip(tokens.words.tolist(), counts.tolist(), strict=True)
+    return pieces
 
 
 def shuffled(fit: Any, probes: Any, seed: int) -> dict[str, pd.DataFrame]:
@@ -251,7 +263,30 @@ def says(tables: Tables) -> Said:
         "summarises a sentence: [CLS] of an encoder, the last token of a decoder. The recipe is "
         "`reader` at the layer chosen by cross-validation over training words.",
         wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
+        *(says_of_cells(tables["cells"], int(layer)) if "curve" in tables else []),
         *(says_of_words(tables["curve"]) if "curve" in tables else []),
+    ]
+
+
+def says_of_cells(cells: pd.DataFrame, layer: int) -> Said:
+    """Where the recipe fails: by the pieces of a word, and by structure."""
+    chosen = cells[(cells["layer"] == layer) & cells["probe"].isin(["value", "location", "reader"])]
+    chosen = chosen[chosen["split"] != "train"]
+    several = chosen["pieces"].gt(1).map({False: "one token", True: "several tokens"})
+
+    def shares(by: list[Any], columns: Any) -> pd.DataFrame:
+        sums = chosen.groupby([*by, columns], sort=False)[["sentences", "correct"]].sum()
+        return (sums["correct"] / sums["sentences"]).unstack().map(number)
+
+    words = chosen.assign(tokens=several).groupby(["split", "tokens"], sort=False)["word"].nunique()
+    by_pieces = shares(["split", several.rename("tokens")], "probe")
+    by_pieces.insert(0, "words", words)
+    patterns = chosen["pattern"].rename("structure")
+    return [
+        f"Where the recipe (layer {layer}) fails: on words that the tokenizer cuts into several "
+        "tokens, of which the reader reads one, and in some structures.",
+        by_pieces,
+        shares(["split", patterns], "probe"),
     ]
 
 
