@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from studies.practice import dataset, figure1
+from studies.practice.probed import PROBED, PUBLISHED
+from studies.practice.probes import true_labels
 from studies.results import SETTINGS, is_whole, read_json
 from studies.study import Study, Tables
 from studies.theory import layer, paper, portrait
@@ -82,7 +84,7 @@ def _here(results: Path, study: Study, read: Callable[[Tables], str]) -> str:
 
 
 def _practice(results: Path) -> Iterator[Row]:
-    from studies.practice.figures.figure1 import PUBLISHED, SPLIT_NAMES
+    from studies.practice.figures.figure1 import SPLIT_NAMES
 
     yield Row(
         "Figure 1a",
@@ -96,9 +98,9 @@ def _practice(results: Path) -> Iterator[Row]:
         "Figure 1b",
         "linear probes of [CLS], mean over layers",
         f"bert-base-uncased: initial embeddings 0.50, {bars}",
-        _here(results, figure1.STUDY, _bars),
-        "another model: BERT's weights cannot be downloaded here (with them: `python "
-        "scripts/probe.py --model bert-base-uncased --protocol paper`); corrected test split. "
+        _here(results, PROBED["probes-paper"].study, _bars),
+        "another model: BERT's weights cannot be downloaded here, so that nobody has run this with "
+        "BERT (`python scripts/probe.py --model bert-base-uncased --protocol paper`). "
         "Initial embeddings are 0.50 of necessity: before the first layer [CLS] is one vector",
     )
     yield Row(
@@ -206,18 +208,22 @@ def _in_words(values: dict[str, Any]) -> str:
 
 def _sparsity(tables: Tables) -> str:
     test = tables["sparsity"].query("split == 'test'").set_index("model")["mass"]
-    return f"attention on that word {test['trained']:.2f} (untrained {test['untrained']:.2f})"
+    return (
+        f"attention on that word: {test['1 layer']:.2f} with one layer, {test['2 layers']:.2f} "
+        f"with two (untrained {test['untrained']:.2f})"
+    )
 
 
 def _bars(tables: Tables) -> str:
-    from studies.practice.figures.figure1 import PUBLISHED, SPLIT_NAMES
+    from studies.practice.figures.figure1 import SPLIT_NAMES
 
-    found = tables["bars"].query("series == 'minilm-summary'").set_index("split")["accuracy"]
+    means = true_labels(tables["means"])
+    found = means[means["probe"] == "summary"].set_index("split")["accuracy"]
     texts = [
         f"{SPLIT_NAMES[split]} {found[split]:.2f} ({found[split] - value:+.2f})"
         for split, value in PUBLISHED.items()
     ]
-    return f"MiniLM: {', '.join(texts)}"
+    return f"MiniLM, by the paper's protocol: {', '.join(texts)}"
 
 
 def _fixed_points(tables: Tables) -> str:

@@ -80,7 +80,8 @@ def wide_transformers(options: Options) -> dict[str, dict[str, transformer.Optio
     folder, n = options.output.parent / "models", min(options.seeds, WIDE_SEEDS)
     wide: dict[str, Any] = {"spec": WIDE}
     glove: dict[str, Any] = {**wide, "embeddings": "glove"}
-    models, shuffled = transformer.pair_models, {**glove, "control": "shuffled"}
+    # Vectors without meaning take longer: after 4 epochs the training split is not learned.
+    models, shuffled = transformer.pair_models, {**glove, "control": "shuffled", "epochs": 8}
     return {
         "pair": models(folder, 1, "pair-wide", **wide),
         "pair-glove": models(folder, n, "pair-wide-glove", **glove),
@@ -248,9 +249,16 @@ def word_vector_claims(models: pd.DataFrame) -> Iterator[Claim]:
     glove = wide.query("series == 'pair-glove'")["accuracy"]
     if glove.empty:
         return
+    yield Claim.at_least(
+        "2-layer Transformer, GloVe vectors, 150 new adjectives",
+        glove,
+        0.9,
+        interval=over_seeds(glove),
+        origin="asked after the first run",
+    )
     shuffled = wide.query("series == 'pair-glove-shuffled'").iloc[0]
     yield Claim.at_most(
-        "2-layer Transformer, GloVe vectors shuffled among words (control), 150 new adjectives",
+        "... shuffled among words (control)",
         float(shuffled["accuracy"]),
         0.6,
         low=shuffled["accuracy_low"],

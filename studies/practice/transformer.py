@@ -99,7 +99,8 @@ def tiny_models(
 
 def pair_models(folder: Path, seeds: int, name: str = "pair", **options: Any) -> dict[str, Options]:
     """The options by name of 2-layer models that find the word at any place: pair-0, pair-1, ..."""
-    one = Options(preset="pair", architecture="modernbert", shuffle=True, epochs=4, **options)
+    usual: dict[str, Any] = {"preset": "pair", "architecture": "modernbert", "shuffle": True}
+    one = Options(**{**usual, "epochs": 4, **options})
     return _by_seed(folder, seeds, name, one)
 
 
