@@ -1,179 +1,323 @@
 """Figure 1: token-wise sparsity, internal linear representations, and the plane of k_hat and v_hat.
 
-studies/practice/figure1.py makes its tables.
+studies/practice/figure1.py makes its tables. Panels stand at fixed places of a page 17 cm wide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.legend_handler import HandlerTuple
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.textpath import TextPath
+from matplotlib.ticker import MaxNLocator
 
 from probing.states.views import SentenceView
-from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, journal_style
+from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, journal_style
 
-# The bars of the paper's Figure 1: frozen bert-base-uncased, logistic regression on [CLS], mean
-# over its 12 layers (arXiv 2410.01537).
-PUBLISHED = {
-    "train": 1.00,
-    "test": 0.95,
-    "ood_tokens": 0.64,
-    "ood_structure": 0.75,
-    "ood_structure_tokens": 0.69,
-}
 SPLIT_NAMES = {
     "train": "train",
     "test": "test",
     "ood_tokens": "OOD tokens",
     "ood_structure": "OOD structure",
     "ood_structure_tokens": "OOD both",
+    "ood_greeting": "added greeting",
+    "ood_no_distractor": "no distractor",
+    "ood_neutral_city": "neutral city",
+    "ood_position": "new position",
+    "ood_adjective": "new adjective",
+    "ood_context": "new context",
 }
 
 
 class Series(NamedTuple):
-    """Labels, colour and hatching of one series of bars."""
+    """The names of one row of dots."""
 
     label: str  # in tables and on pages
-    colour: str
-    short: str = ""  # in the legend, where it continues the label above
-    hatch: str | None = None
+    group: str  # the model; in the figure it precedes the first row of its group
+    short: str  # in the figure, after or below the group
 
 
-SERIES = {  # by name in the table
-    "bert-published": Series("BERT [CLS], published", GREY, hatch="//"),
-    "minilm-summary": Series("MiniLM [CLS]", SKY),
-    "minilm-mean": Series("MiniLM token mean", BLUE),
-    "minilm-head": Series("MiniLM, single-location head", GREEN),
-    "minilm-reader": Series("MiniLM, locate and read (layer by CV)", YELLOW),
-    "smollm2-summary": Series("SmolLM2 last token", SKY, hatch="...."),
-    "smollm2-mean": Series("SmolLM2 token mean", BLUE, hatch="...."),
-    "smollm2-head": Series("SmolLM2, single-location head", GREEN, hatch="...."),
-    "smollm2-reader": Series("SmolLM2, locate and read (layer by CV)", YELLOW, hatch="...."),
-    "tiny": Series("1-layer Transformer, from scratch", ORANGE),
-    "tiny-corpus": Series("1-layer Transformer, with corpus vectors", RED, "… with corpus vectors"),
-    "tiny-swap": Series(
-        "1-layer Transformer, with swapped corpus (control)",
-        PURPLE,
-        "… with swapped corpus (control)",
-    ),
+def _probed(key: str, model: str, summary: str) -> dict[str, Series]:
+    """The four probes of a pretrained model."""
+    return {
+        f"{key}-summary": Series(f"{model} {summary}", model, summary),
+        f"{key}-mean": Series(f"{model} token mean", model, "token mean"),
+        f"{key}-head": Series(f"{model}, single-location head", model, "single-location head"),
+        f"{key}-reader": Series(
+            f"{model}, locate and read (told the place)", model, "locate and read†"
+        ),
+    }
+
+
+def _trained(layers: str, names: dict[str, str]) -> dict[str, Series]:
+    """Small Transformers by key; the names say where their word vectors are from."""
+    model = f"{layers.replace(' ', '-').removesuffix('s')} Transformer"
+    return {key: Series(f"{model}, {name}", layers, name) for key, name in names.items()}
+
+
+GLOVE = {
+    "": "from scratch",
+    "-glove": "GloVe vectors",
+    "-glove-shuffled": "GloVe shuffled (control)",
 }
-NOT_DRAWN = {"smollm2-mean", "smollm2-head"}  # there are bars enough; tables have them
-ROLE_STYLES = {
-    "neutral": (GREY, ".", 6),
-    "distractor": (ORANGE, "s", 14),
-    "informative": (BLUE, "o", 14),
+CORPUS = {"tiny-corpus": "corpus vectors", "tiny-swap": "swapped corpus (control)"}
+SERIES = {  # by key in the table, in the order of rows
+    "bert-published": Series("BERT [CLS], published", "BERT", "[CLS], published"),
+    **_probed("minilm", "MiniLM", "[CLS]"),
+    **_probed("smollm2", "SmolLM2", "last token"),
+    **_probed("mpnet", "MPNet", "[CLS]"),
+    **_trained("1 layer", {f"tiny{end}": name for end, name in GLOVE.items()} | CORPUS),
+    **_trained("2 layers", {f"pair{end}": name for end, name in GLOVE.items()}),
 }
+NOT_DRAWN = {"smollm2-mean", "smollm2-head"}  # tables have them
+
+SPLIT_STYLES = {  # of dots: colour, marker, size
+    "test": (BLACK, "o", 3.7),
+    "ood_tokens": (RED, "^", 4.3),
+    "ood_structure": (GREEN, "s", 3.5),
+    "ood_structure_tokens": (PURPLE, "D", 3.4),
+    "initial": (GREY, "x", 3.2),
+}
+DATA_NAMES = {"published": "published data", "wide": "wide data"}
+KIND_STYLES: dict[str, dict[str, Any]] = {
+    "interval": {"lw": 0.8, "alpha": 1.0},
+    "range": {"lw": 2.6, "alpha": 0.3},
+}
+# Of models in panel b: colour, face, marker.
+BASELINES = {"untrained": (GREY, GREY, "|"), "uniform": (BLACK, BLACK, "|")}
+TRAINED_STYLES = ((BLUE, BLUE, "o"), (BLUE, "white", "s"), (SKY, SKY, "D"), (SKY, "white", "^"))
+ROLE_STYLES = {  # role, label: name, colour, face, marker, size
+    ("neutral", None): ("neutral", GREY, GREY, ".", 3),
+    ("distractor", None): ("distractor", ORANGE, ORANGE, "s", 6),
+    ("informative", 1): ("informative, label 1", BLUE, BLUE, "o", 7),
+    ("informative", 0): ("informative, label 0", BLUE, "white", "o", 7),
+}
+
+SIZE = (6.7, 6.7)  # inches: 17 cm
+LEFT, RIGHT = 0.35, 1.03  # the axis of accuracies; points below it are drawn at its edge
+KEY: dict[str, Any] = {
+    "handletextpad": 0.4, "columnspacing": 1.2, "borderpad": 0, "borderaxespad": 0,
+}  # fmt: skip
 
 
 def plot_figure1(
     sentences: Sequence[SentenceView],
     sparsity: pd.DataFrame,
-    bars: pd.DataFrame,
+    dots: pd.DataFrame,
     plane: pd.DataFrame,
+    *,
+    plane_model: str = "MiniLM",
 ) -> Figure:
     """The four panels of Figure 1.
 
-    Columns of ``sparsity``: model, split, mass; of ``bars``: series, split, accuracy, low, high
-    and, for the range over seeds, lowest_seed, highest_seed, seeds; of ``plane``: k, v, role.
+    Columns of ``sparsity``: model, split, mass and, if known, lowest, highest, seeds; of ``dots``:
+    data, series, split, accuracy and, if known, low, high, kind (of low and high: interval, range
+    or ""), words, seeds; of ``plane``: k, v, role, label.
     """
+    sparsity = sparsity.reindex(columns="model split mass lowest highest seeds".split())
+    dots = dots.reindex(columns="data series split accuracy low high kind words seeds".split())
     with journal_style():
-        figure = Figure(figsize=(10.0, 6.6), layout="constrained")
-        halves: Any = figure.subfigures(2, 1, height_ratios=[1, 1.35])
-        top, bottom = halves
-        shaded, mass = top.subplots(1, 2, width_ratios=[2.2, 1])
-        accuracy, scatter = bottom.subplots(1, 2, width_ratios=[2.2, 1])
-        for letter, ax, title in (
-            ("a", shaded, "attention of [CLS] in the trained model"),
-            ("b", mass, "attention on the informative word"),
-            ("c", accuracy, "what can be read off, split by split"),
-            ("d", scatter, "MiniLM tokens along $\\hat k$ and $\\hat v$"),
+        mpl.rc("font", size=7)
+        mpl.rc("axes", labelsize=7, titlesize=8, linewidth=0.6)
+        mpl.rc("xtick.major", size=2.5, width=0.6, pad=2)
+        mpl.rc("ytick.major", size=2.5, width=0.6, pad=2)
+        mpl.rc("legend", fontsize=7)
+        figure = Figure(figsize=SIZE)
+        for letter, x, y, title in (
+            ("a", 0.06, 6.66, "attention of [CLS] in a trained Transformer"),
+            ("b", 4.72, 6.66, "attention by split"),
+            ("c", 0.06, 4.93, "accuracy by split"),
+            ("d", 4.72, 3.05, f"{plane_model} tokens along $\\hat k$ and $\\hat v$"),
         ):
-            ax.set_title(f"({letter}) {title}", loc="left")
-        _draw_sentences(shaded, sentences)
-        _draw_mass(mass, sparsity)
-        _draw_bars(accuracy, bars)
-        _draw_plane(scatter, plane)
+            text = f"$\\bf{{({letter})}}$ {title}"
+            figure.text(x / SIZE[0], y / SIZE[1], text, va="top", fontsize=8)
+        _draw_sentences(_axes(figure, 0.06, 5.12, 4.4, 1.36), sentences)
+        _draw_mass(_axes(figure, 5.5, 3.85, 1.14, 2.6), sparsity)
+        data = [name for name in DATA_NAMES if name in set(dots["data"])]
+        width = (2.96 - 0.12 * (len(data) - 1)) / len(data)
+        left = [1.5 + i * (width + 0.12) for i in range(len(data))]
+        _draw_accuracy([_axes(figure, x, 0.9, width, 3.74) for x in left], data, dots)
+        _draw_plane(_axes(figure, 5.0, 0.9, 1.64, 1.9), plane)
         return figure
 
 
+def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Axes at a place that is given in inches."""
+    w, h = SIZE
+    return figure.add_axes((left / w, bottom / h, width / w, height / h))
+
+
 def _draw_sentences(ax: Axes, sentences: Sequence[SentenceView]) -> None:
-    ax.set_axis_off()
-    longest = max(sum(len(word) + 1.6 for word in view.words) for view in sentences)
-    for row, sentence in enumerate(sentences):
-        x = 0.0
-        weights = sentence.attention[:, 0, 0]  # the model has one layer with one head
+    """Words in boxes, in points; a sentence that is too long continues on the next line."""
+    width, height = (72 * SIZE[i] * ax.get_position().size[i] for i in (0, 1))
+    boxes, line = [], -1
+    for sentence in sentences:
+        line, x = line + 1, 0.0
+        weights = sentence.attention[:, -1].mean(-1)  # the last layer, mean over heads
         for word, role, weight in zip(sentence.words, sentence.roles, weights, strict=True):
-            width = len(word) + 1.0
-            edge = {"informative": BLUE, "distractor": ORANGE}.get(role, "none")
-            box = Rectangle(
-                (x, -row - 0.36), width, 0.72, fc=(0.0, 0.45, 0.70, min(1.0, float(weight))),
-                ec=edge, lw=1.4,
-            )  # fmt: skip
-            ax.add_patch(box)
-            colour = "white" if weight > 0.55 else BLACK
-            ax.text(x + width / 2, -row, word, ha="center", va="center", fontsize=7, color=colour)
-            x += width + 0.6
-    ax.set(xlim=(-0.5, longest), ylim=(-len(sentences) - 0.3, 0.7))
-    ax.text(
-        0, -len(sentences) + 0.05, "shade: attention;  blue frame: informative word;  "
-        "orange frame: distractor", fontsize=7, va="center",
+            is_mark = not any(letter.isalnum() for letter in word)
+            room = TextPath((0, 0), word, size=7).get_extents().width + (1.6 if is_mark else 4)
+            if not is_mark and x + room > width:
+                line, x = line + 1, 12.0
+            x -= 1.6 if is_mark else 0  # close to its word
+            boxes.append((x, line, room, word, role, float(weight)))
+            x += room + 1.6
+    step = min(17.0, (height - 12) / (line + 1))
+    tall = min(11.0, step - 1.5)
+    for x, line, room, word, role, weight in boxes:
+        y = -step * (line + 0.5)
+        edge = {"informative": BLUE, "distractor": ORANGE}.get(role, "none")
+        shade = (0.0, 0.45, 0.70, min(1.0, weight))
+        ax.add_patch(Rectangle((x, y - tall / 2), room, tall, fc=shade, ec=edge, clip_on=False))
+        colour = "white" if weight > 0.55 else BLACK
+        ax.text(x + room / 2, y - 2.4, word, ha="center", color=colour)
+    ax.set(xlim=(0, width), ylim=(-height, 0))
+    ax.set_axis_off()
+    shades = tuple(Patch(fc=(0.0, 0.45, 0.70, weight), ec="none") for weight in (0.1, 0.5, 1.0))
+    frames = [Patch(fc="none", ec=colour, lw=1.0) for colour in (BLUE, ORANGE)]
+    ax.legend(
+        [shades, *frames],
+        ["attention 0 to 1 (last layer, mean of heads)", "informative word", "distractor"],
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0)}, ncols=3, loc="lower left", **KEY,
     )  # fmt: skip
 
 
 def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
-    splits = [name for name in SPLIT_NAMES if name in set(table["split"])]
-    styles = {"trained": BLUE, "untrained": ORANGE, "uniform": GREY}
-    for i, (model, colour) in enumerate(styles.items()):
-        rows = table[table["model"] == model].set_index("split")["mass"]
-        places = np.arange(len(splits)) + (i - 1) * 0.27
-        ax.bar(places, [rows[name] for name in splits], 0.25, color=colour, label=model)
-    ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name].replace(" ", "\n") for name in splits])
-    ax.tick_params(axis="x", labelsize=7)
-    ax.set(ylim=(0, 1.02), ylabel="attention mass")
-    ax.grid(visible=False, axis="x")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7)
+    splits, models = list(table["split"].unique()), list(table["model"].unique())
+    trained = cycle(TRAINED_STYLES)
+    for i, model in enumerate(models):
+        colour, face, marker = BASELINES[model] if model in BASELINES else next(trained)
+        rows = table[table["model"] == model]
+        y = rows["split"].map(splits.index) + _dodge(i, len(models))
+        ax.hlines(y, rows["lowest"], rows["highest"], color=colour, lw=0.9)
+        ax.plot(rows["mass"], y, marker, color=colour, mfc=face, mew=0.8, ms=4.0, label=model)
+    ax.set_yticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])
+    _lay_rows(ax, len(splits), range(1, len(splits)))
+    ax.set_xlim(-0.03, 1.03)
+    ax.set_xlabel("mass on the informative word", loc="right")
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    handles, labels = ax.get_legend_handles_labels()
+    if table["seeds"].max() > 1:
+        handles.append(Line2D([], [], color=BLUE, lw=0.9))
+        labels.append(f"range over {int(table['seeds'].max())} seeds")
+    ax.legend(handles, labels, loc="upper right", bbox_to_anchor=(1, -0.15), ncols=2, **KEY)
 
 
-def _draw_bars(ax: Axes, table: pd.DataFrame) -> None:
-    splits = list(SPLIT_NAMES)
-    drawn = set(table["series"]) - NOT_DRAWN
-    series = [name for name in SERIES if name in drawn]
-    width = 0.85 / len(series)
-    for i, name in enumerate(series):
-        label, colour = SERIES[name].short or SERIES[name].label, SERIES[name].colour
-        rows = table[table["series"] == name].set_index("split").reindex(splits)
-        values, low, high = rows[["accuracy", "low", "high"]].to_numpy(float).T
-        places = np.arange(len(splits)) + (i - (len(series) - 1) / 2) * width
-        style: dict[str, Any] = {"hatch": SERIES[name].hatch, "edgecolor": "white"}
-        ax.bar(places, values, width * 0.92, color=colour, label=label, **style)
-        errors = np.maximum(0, [values - low, high - values])
-        ax.errorbar(places, values, errors, fmt="none", ecolor=BLACK, elinewidth=0.8)
-        if "lowest_seed" in rows and rows["seeds"].max() > 1:  # training seeds apart
-            for end in ("lowest_seed", "highest_seed"):
-                ax.plot(places, rows[end], "_", color=BLACK, ms=4, mew=1.2)
-    ax.axhline(0.5, color=BLACK, lw=0.8, ls=":")
-    ax.text(-0.83, 0.505, "chance", fontsize=7, ha="left", va="bottom")
-    ax.set_xticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])
-    ax.set(xlim=(-0.85, len(splits) - 0.5), ylim=(0, 1.05), ylabel="accuracy")
-    ax.grid(visible=False, axis="x")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize=7)
+def _draw_accuracy(axes: Sequence[Axes], data: Sequence[str], table: pd.DataFrame) -> None:
+    drawn = [key for key in SERIES if key in set(table["series"]) - NOT_DRAWN]
+    groups = [SERIES[key].group for key in drawn]
+    starts = [i for i, group in enumerate(groups) if group not in groups[:i]]
+    table = table[table["series"].isin(drawn) & table["split"].isin(SPLIT_STYLES)]
+    table = table.assign(row=table["series"].map(drawn.index)).dropna(subset="accuracy")
+    order = {split: i for i, split in enumerate(SPLIT_STYLES)}
+    table = table.sort_values("split", key=lambda names: names.map(order), ignore_index=True)
+    for ax, name in zip(axes, data, strict=True):
+        rows = table[table["data"] == name]
+        for split, part in rows.groupby("split", sort=False):
+            _draw_split(ax, str(split), part)
+        _write_low_values(ax, rows[rows["accuracy"] < LEFT])
+        ax.axvline(0.5, color=BLACK, lw=0.7, ls=":", zorder=1)
+        ax.set(xlim=(LEFT, RIGHT), xlabel="accuracy")
+        ax.set_xticks([0.5, 0.75, 1], ["0.5", "0.75", "1"])
+        words = f"\n({_span(rows['words'])} words)" if rows["words"].notna().any() else ""
+        ax.set_title(DATA_NAMES[name] + words, fontsize=7, pad=3)
+        ax.set_yticks(range(len(drawn)), [""] * len(drawn))
+        _lay_rows(ax, len(drawn), starts[1:])
+    names = [f"   {SERIES[key].short}" for key in drawn]
+    for i in starts:
+        model = groups[i].replace(" ", "\\ ")
+        names[i] = f"$\\bf{{{model}}}$, {SERIES[drawn[i]].short}"
+    axes[0].set_yticks(range(len(drawn)), names, ha="left")
+    axes[0].tick_params(axis="y", pad=103.7)
+    _draw_key(axes[0], table)
+
+
+def _draw_split(ax: Axes, split: str, rows: pd.DataFrame) -> None:
+    colour = SPLIT_STYLES[split][0]
+    dodged = [name for name in SPLIT_STYLES if name != "initial"]
+    shift = _dodge(dodged.index(split), len(dodged)) if split in dodged else 0.0
+    y, inside = rows["row"] + shift, rows["accuracy"] >= LEFT
+    for kind, style in KIND_STYLES.items():
+        part = rows[(rows["kind"] == kind) & rows["low"].notna()]
+        ax.hlines(y[part.index], part["low"], part["high"], color=colour, **style)
+    label = SPLIT_NAMES.get(split, "initial embeddings")
+    ax.plot(rows["accuracy"][inside], y[inside], label=label, **_marks(split))
+    for size, outside in ((2.5, inside & (rows["low"] < LEFT)), (4.2, ~inside)):
+        edge = np.full(outside.sum(), LEFT + size / 400)
+        ax.plot(edge, y[outside], "<", color=colour, ms=size, mew=0)
+
+
+def _marks(split: str) -> dict[str, Any]:
+    """Marks with a white rim, so that one can be told from another below it."""
+    colour, marker, size = SPLIT_STYLES[split]
+    rim = {"mec": colour, "mew": 0.8} if marker == "x" else {"mec": "white", "mew": 0.3}
+    return {"color": colour, "marker": marker, "ms": size, "ls": "", **rim}
+
+
+def _write_low_values(ax: Axes, rows: pd.DataFrame) -> None:
+    """The accuracies left of the axis, in numbers from top to bottom; once if they are equal."""
+    for row, values in rows.groupby("row")["accuracy"]:
+        numbers = [f"{value:.2f}" for value in values]
+        text = ", ".join(numbers if len(set(numbers)) > 1 else numbers[:1])
+        box = {"fc": "white", "ec": "none", "pad": 0.5}
+        ax.text(LEFT + 0.035, row, text, va="center_baseline", fontsize=6.5, bbox=box)
+
+
+def _draw_key(ax: Axes, table: pd.DataFrame) -> None:
+    seeds = table["seeds"][(table["kind"] == "range") & (table["seeds"] > 1)].astype(int)
+    ranges = f"range over {_span(seeds)} training seeds" if len(seeds) else "range over seeds"
+    kinds = {"interval": "95% interval over words", "range": ranges}
+    handles = [Line2D([], [], **_marks(split)) for split in SPLIT_STYLES]
+    labels = [SPLIT_NAMES.get(split, "initial embeddings") for split in SPLIT_STYLES]
+    handles += [
+        Line2D([], [], color=BLACK, lw=0.7, ls=":"),
+        *(Line2D([], [], color=BLACK, **KIND_STYLES[kind]) for kind in kinds),
+        Line2D([], [], color=BLACK, marker="$†$", ms=6, mew=0, ls=""),
+    ]
+    labels += ["chance", *kinds.values(), "told in training which word decides"]
+    figure: Any = ax.figure
+    corner = 0.06 / SIZE[0], 0.06 / SIZE[1]
+    figure.legend(handles, labels, ncols=3, loc="lower left", bbox_to_anchor=corner, **KEY)
 
 
 def _draw_plane(ax: Axes, table: pd.DataFrame) -> None:
-    for role, (colour, marker, size) in ROLE_STYLES.items():
-        rows: Any = table[table["role"] == role]
+    for (role, label), (name, edge, face, marker, size) in ROLE_STYLES.items():
+        rows: Any = table[(table["role"] == role) & ((label is None) | (table["label"] == label))]
         ax.scatter(
-            rows["k"], rows["v"], s=size, c=colour, marker=marker, alpha=0.6, lw=0, label=role,
-            rasterized=True,
+            rows["k"], rows["v"], s=size, c=face, ec=edge, lw=0.4, marker=marker, alpha=0.7,
+            label=name, rasterized=True,
         )  # fmt: skip
     ax.axhline(0, color=GREY, lw=0.6)
     ax.axvline(0, color=GREY, lw=0.6)
-    ax.set(xlabel="$x^\\top \\hat k$ (where)", ylabel="$x^\\top \\hat v$ (what)")
-    ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=7, handletextpad=0.1
-    )
+    ax.set(xlabel="along $\\hat k$ (where)", ylabel="along $\\hat v$ (what)")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(4, integer=True))
+    ax.legend(loc="upper right", bbox_to_anchor=(1, -0.235), ncols=2, markerscale=1.5, **KEY)
+
+
+def _dodge(i: int, n: int) -> float:
+    """The place of the i-th of n marks around the middle of a row."""
+    return 0.82 * ((i + 0.5) / n - 0.5)
+
+
+def _lay_rows(ax: Axes, n: int, separators: Sequence[int]) -> None:
+    """Rows 0 to n - 1 from top to bottom, with light lines above some."""
+    ax.hlines([row - 0.5 for row in separators], 0, 1, color="#CCCCCC", lw=0.5, zorder=0,
+              transform=ax.get_yaxis_transform())  # fmt: skip
+    ax.set_ylim(n - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+
+
+def _span(numbers: pd.Series) -> str:
+    low, high = (f"{end:.0f}" for end in (numbers.min(), numbers.max()))
+    return low if low == high else f"{low} to {high}"
