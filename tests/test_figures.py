@@ -486,7 +486,7 @@ def test_labels_of_series_say_on_their_own_what_is_read() -> None:
 def test_intervals_over_words_and_ranges_over_seeds_look_different() -> None:
     *_, wide, _ = plot_figure1(SENTENCES, **tables_of_figure_1()).axes
     is_wide_line = {
-        round(float(part[0, 1])): float(np.ravel(one.get_linewidths())[0]) > 2
+        round(float(part[0, 1])): float(np.ravel(one.get_linewidth())[0]) > 2
         for one in wide.collections
         if isinstance(one, LineCollection)
         for part in one.get_segments()
@@ -507,7 +507,7 @@ def test_figure_1_fits_a_page_and_its_texts_are_legible(part: str) -> None:
     assert max(width, height) <= 6.7  # inches: 17 cm
     figure.draw_without_rendering()
     shown = texts(figure)
-    assert min(text.get_fontsize() for text in shown) >= 6.5
+    assert min(float(text.get_fontsize()) for text in shown) >= 6.5
     boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
     for text, box in boxes:
         assert figure.bbox.containsx(box.x0), text

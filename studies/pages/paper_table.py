@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from studies.practice import dataset, figure1
+from studies.practice.probed import PUBLISHED
 from studies.results import SETTINGS, is_whole, read_json
 from studies.study import Study, Tables
 from studies.theory import layer, paper, portrait
@@ -82,7 +83,7 @@ def _here(results: Path, study: Study, read: Callable[[Tables], str]) -> str:
 
 
 def _practice(results: Path) -> Iterator[Row]:
-    from studies.practice.figures.figure1 import PUBLISHED, SPLIT_NAMES
+    from studies.practice.figures.figure1 import SPLIT_NAMES
 
     yield Row(
         "Figure 1a",
@@ -210,7 +211,7 @@ def _sparsity(tables: Tables) -> str:
 
 
 def _bars(tables: Tables) -> str:
-    from studies.practice.figures.figure1 import PUBLISHED, SPLIT_NAMES
+    from studies.practice.figures.figure1 import SPLIT_NAMES
 
     found = tables["bars"].query("series == 'minilm-summary'").set_index("split")["accuracy"]
     texts = [
