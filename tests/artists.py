@@ -7,6 +7,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 Array = npt.NDArray[np.float64]
 
@@ -59,6 +61,33 @@ def all_bars(ax: Axes) -> Curve:
     found.sort(key=lambda bar: bar.get_x())
     middles = [bar.get_x() + bar.get_width() / 2 for bar in found]
     return Curve(np.array(middles), np.array([bar.get_height() for bar in found]))
+
+
+def horizontals(ax: Axes) -> list[tuple[float, float, float]]:
+    """The horizontal lines of hlines in the units of the axes: y, left end, right end."""
+    return sorted(
+        (float(part[0, 1]), float(part[:, 0].min()), float(part[:, 0].max()))
+        for one in ax.collections
+        if isinstance(one, LineCollection) and one.get_transform().contains_branch(ax.transData)
+        for part in map(np.asarray, one.get_segments())
+        if len(part)  # an end that is not a number leaves no line
+    )
+
+
+def texts(figure: Figure) -> list[Text]:
+    """Every text that is seen: titles, labels, ticks within the axes, legends, words."""
+    found = list(figure.texts)
+    legends = [*figure.legends, *(ax.get_legend() for ax in figure.axes)]
+    found += [text for legend in legends if legend is not None for text in legend.get_texts()]
+    for ax in figure.axes:
+        found += ax.texts
+        if ax.axison:
+            found += [ax.title, ax.xaxis.label, ax.yaxis.label]
+            for axis in (ax.xaxis, ax.yaxis):
+                low, high = sorted(axis.get_view_interval())
+                ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+                found += [text for place, text in ticks if low <= place <= high]
+    return [text for text in found if text.get_text().strip()]
 
 
 def bands(ax: Axes, x: Any) -> list[Range]:

@@ -7,6 +7,7 @@ run with a wrong drawing (every number a little too large), which it must see.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from artists import (
     bars,
     curve,
     error_bars,
+    horizontals,
     lines,
     points,
+    texts,
 )
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -30,14 +34,21 @@ from probing.states.views import SentenceView
 from slr import EXPERIMENTS, Overlaps, Task, Trajectory, excess_risk, flow, run_experiment
 from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
-from slr.figures import BLUE, GREY, PURPLE, plot_experiment, plot_portrait
+from slr.figures import BLUE, GREY, ORANGE, PURPLE, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
 from studies.practice.figures.bridge import EDITS, plot_causal, plot_learning
 from studies.practice.figures.causal import plot_causal_tests
 from studies.practice.figures.decoders import COLOURS as COLOURS_OF
 from studies.practice.figures.decoders import COSINES, EFFECTS, MASS, plot_decoders
 from studies.practice.figures.decoders import NAMES as LABELS
-from studies.practice.figures.figure1 import NOT_DRAWN, PUBLISHED, ROLE_STYLES, SERIES, plot_figure1
+from studies.practice.figures.figure1 import (
+    LEFT,
+    NOT_DRAWN,
+    ROLE_STYLES,
+    SERIES,
+    SPLIT_NAMES,
+    plot_figure1,
+)
 from studies.practice.figures.probes import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
@@ -350,40 +361,194 @@ def check_curve() -> None:
 # ---- the Transformer
 
 
-def figure_1() -> tuple[Any, ...]:
-    splits = list(PUBLISHED)
-    mass = table_of({"model": ["trained", "untrained", "uniform"], "split": splits}, "mass")
-    accuracy = table_of({"series": list(SERIES), "split": splits}, "accuracy", seed=1)
-    accuracy["low"], accuracy["high"] = accuracy["accuracy"] - 0.05, accuracy["accuracy"] + 0.1
-    plane = table_of({"role": list(ROLE_STYLES), "number": range(10)}, "k v", seed=2)
-    weights = np.array([0.05, 0.1, 0.85])[:, None, None]
-    sentence = SentenceView(
-        ["my", "dog", "nice"], ["neutral", "distractor", "informative"], weights
-    )
-    return plot_figure1([sentence] * 2, mass, accuracy, plane), mass, accuracy, plane
+FIVE = ["train", "test", "ood_tokens", "ood_structure", "ood_structure_tokens"]
+DRAWN = [key for key in SERIES if key not in NOT_DRAWN]
+
+
+def tables_of_figure_1() -> dict[str, pd.DataFrame]:
+    mass = table_of({"model": ["1 layer", "2 layers", "untrained"], "split": SPLIT_NAMES}, "mass")
+    mass = mass.assign(lowest=mass["mass"] - 0.1, highest=mass["mass"] + 0.05, seeds=5)
+    mass.loc[mass["model"] == "untrained", ["lowest", "highest"]] = np.nan
+    keys = {"data": ["wide", "published"], "series": list(SERIES)[::-1], "split": FIVE[::-1]}
+    dots = table_of(keys, "accuracy", seed=1)
+    dots = dots.assign(low=dots["accuracy"] - 0.05, high=dots["accuracy"] + 0.1, words=6, seeds=5)
+    dots["kind"] = np.where(dots["series"].isin([*SERIES][:13]), "interval", "range")
+    is_bert = dots["series"] == "bert-published"
+    dots.loc[is_bert, ["low", "high", "words", "seeds"]] = np.nan
+    dots.loc[is_bert, "kind"] = ""
+    initial = {"data": "published", "series": "bert-published", "split": "initial"}
+    dots = dots[~(is_bert & (dots["data"] == "wide"))]
+    dots = pd.concat([dots, pd.DataFrame([initial | {"accuracy": 0.5, "kind": ""}])])
+    roles = ["neutral", "distractor", "informative"]
+    plane = table_of({"role": roles, "label": [0, 1], "number": range(5)}, "k v", seed=2)
+    return {"sparsity": mass, "dots": dots, "plane": plane}
+
+
+def sentence_of(text: str, weight: float) -> SentenceView:
+    """A sentence whose last word has this attention in the last layer, the mean of two heads."""
+    words = text.split()
+    attention = np.full((len(words), 2, 2), 0.01)
+    attention[-1, 1] = weight - 0.05, weight + 0.05
+    roles = ["neutral", "distractor", *["neutral"] * (len(words) - 3), "informative"]
+    return SentenceView(words, roles, attention)
+
+
+SENTENCES = [
+    sentence_of("my dog is nice", 0.85),
+    sentence_of("is nice . " + "purple crocodile , " * 8 + "dreadful", 0.3),
+]
 
 
 def check_figure_1() -> None:
-    figure, mass, accuracy, plane = figure_1()
-    (_, top), (below, scatter) = (part.axes for part in figure.subfigs)
-    for model, rows in mass.groupby("model"):
-        assert_array_equal(bars(top, model), rows["mass"])
-    for number, name in enumerate(name for name in SERIES if name not in NOT_DRAWN):
-        rows = accuracy[accuracy["series"] == name]
-        assert_array_equal(bars(below, SERIES[name].short or SERIES[name].label), rows["accuracy"])
-        assert_allclose(all_error_bars(below)[number], [rows["low"], rows["high"]])
-    for role, rows in plane.groupby("role"):
-        assert_array_equal(points(scatter, role), [rows["k"], rows["v"]])
+    tables = tables_of_figure_1()
+    _, mass, published, wide, scatter = plot_figure1(SENTENCES, **tables).axes
+    sparsity, dots, plane = tables.values()
+    for model, rows in sparsity.groupby("model"):
+        assert_array_equal(curve(mass, model).x, rows["mass"])
+        assert_array_equal(curve(mass, model).y.round(), range(len(rows)))
+    ranges = sparsity[sparsity["lowest"].notna()].sort_values(["split", "model"], key=places)
+    assert_allclose([line[1:] for line in horizontals(mass)], ranges[["lowest", "highest"]])
+    for ax, name in ((published, "published"), (wide, "wide")):
+        drawn = (dots["data"] == name) & (dots["split"] != "train") & dots["series"].isin(DRAWN)
+        check_dots(ax, dots[drawn])
+    for (role, label), (name, *_) in ROLE_STYLES.items():
+        rows = plane[(plane["role"] == role) & ((label is None) | (plane["label"] == label))]
+        assert_array_equal(points(scatter, name), [rows["k"], rows["v"]])
+
+
+def places(names: pd.Series) -> pd.Series:
+    """Where splits, series and models come from top to bottom."""
+    order = [*SPLIT_NAMES, "initial", *DRAWN, "1 layer", "2 layers"]
+    return names.map(order.index)
+
+
+def check_dots(ax: Axes, table: pd.DataFrame) -> None:
+    table = table.sort_values(["series", "split"], key=places)
+    table = table.assign(row=table["series"].map(DRAWN.index))
+    for split, rows in table.groupby("split"):
+        inside = rows[rows["accuracy"] >= LEFT]
+        drawn = curve(ax, SPLIT_NAMES.get(str(split), "initial embeddings"))
+        downwards = np.argsort(drawn.y)
+        assert_array_equal(drawn.x[downwards], inside["accuracy"])
+        assert_array_equal(drawn.y[downwards].round(), inside["row"])
+    ends = table[table["low"].notna()]
+    drawn_ends = np.array(horizontals(ax))
+    assert_allclose(drawn_ends[:, 1:], ends[["low", "high"]])
+    assert_array_equal(drawn_ends[:, 0].round(), ends["row"])
+    low = table[table["accuracy"] < LEFT].groupby("row")["accuracy"]
+    numbers = {row: ", ".join(f"{value:.2f}" for value in values) for row, values in low}
+    assert {text.get_position()[1]: text.get_text() for text in ax.texts} == numbers
+
+
+def test_rows_of_figure_1_are_named_and_a_model_without_data_has_none() -> None:
+    tables = tables_of_figure_1()
+    dots = tables["dots"]
+    tables["dots"] = dots[~dots["series"].str.startswith(("mpnet", "minilm-summary"))]
+    _, mass, published, wide, scatter = plot_figure1(
+        SENTENCES, **tables, plane_model="SmolLM2"
+    ).axes
+    assert [label.get_text() for label in mass.get_yticklabels()] == list(SPLIT_NAMES.values())
+    names = [label.get_text().strip() for label in published.get_yticklabels()]
+    assert names[:6] == [
+        r"$\bf{BERT}$, [CLS], published",
+        r"$\bf{MiniLM}$, token mean",
+        "single-location head",
+        "locate and read†",
+        r"$\bf{SmolLM2}$, last token",
+        "locate and read†",
+    ]
+    assert names[6] == r"$\bf{1\ layer}$, from scratch"
+    assert len(names) == 14
+    assert published.get_ylim() == wide.get_ylim() == (13.5, -0.5), "downwards, one row each"
+    assert published.get_title() == "published data\n(6 words)"
+    figure: Any = scatter.figure
+    assert "SmolLM2 tokens" in figure.texts[3].get_text()
+    key = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert key[-2:] == ["range over 5 training seeds", "told in training which word decides"]
+
+
+def test_equal_accuracies_left_of_the_axis_are_written_once() -> None:
+    tables = tables_of_figure_1()
+    tables["dots"] = tables["dots"].assign(accuracy=0.0)
+    published = plot_figure1(SENTENCES, **tables).axes[2]
+    assert [text.get_text() for text in published.texts] == ["0.00"] * len(DRAWN)
+
+
+def test_labels_of_series_say_on_their_own_what_is_read() -> None:
+    labels = [series.label for series in SERIES.values()]
+    assert len(set(labels)) == len(SERIES)
+    told = [key for key, series in SERIES.items() if series.short.endswith("†")]
+    assert told == [key for key, series in SERIES.items() if "told the place" in series.label]
+    assert told == ["minilm-reader", "smollm2-reader", "mpnet-reader"]
+    assert SERIES["pair-glove"].label == "2-layer Transformer, GloVe vectors"
+
+
+def test_intervals_over_words_and_ranges_over_seeds_look_different() -> None:
+    *_, wide, _ = plot_figure1(SENTENCES, **tables_of_figure_1()).axes
+    is_wide_line = {
+        round(float(part[0, 1])): float(np.ravel(one.get_linewidth())[0]) > 2
+        for one in wide.collections
+        if isinstance(one, LineCollection)
+        for part in one.get_segments()
+        if one.get_transform().contains_branch(wide.transData)
+    }
+    trained = {i for i, key in enumerate(DRAWN) if key.startswith(("tiny", "pair"))}
+    assert {row for row, is_wide in is_wide_line.items() if is_wide} == trained
+
+
+@pytest.mark.parametrize("part", ["everything", "published data, five splits"])
+def test_figure_1_fits_a_page_and_its_texts_are_legible(part: str) -> None:
+    tables = tables_of_figure_1()
+    if part != "everything":
+        tables["dots"] = tables["dots"].query("data == 'published'")
+        tables["sparsity"] = tables["sparsity"].query("split in @FIVE")[["model", "split", "mass"]]
+    figure = plot_figure1([SENTENCES[0]] * 4 + SENTENCES[1:], **tables)
+    width, height = figure.get_size_inches()
+    assert max(width, height) <= 6.7  # inches: 17 cm
+    figure.draw_without_rendering()
+    shown = texts(figure)
+    assert min(float(text.get_fontsize()) for text in shown) >= 6.5
+    boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
+    for text, box in boxes:
+        assert figure.bbox.containsx(box.x0), text
+        assert figure.bbox.containsx(box.x1), text
+        assert figure.bbox.containsy(box.y0), text
+        assert figure.bbox.containsy(box.y1), text
+    overlapping = [(a[0], b[0]) for a, b in combinations(boxes, 2) if overlap(a[1], b[1])]
+    assert not overlapping
+    assert overlap(boxes[0][1], boxes[0][1]), "the check sees an overlap"
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Whether two boxes share more than a rim of one pixel: letters do not fill their boxes."""
+    width = min(one.x1, other.x1) - max(one.x0, other.x0)
+    height = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return bool(width > 1 and height > 1)
 
 
 def test_words_are_shaded_by_their_attention_and_framed_by_their_role() -> None:
-    shaded = figure_1()[0].subfigs[0].axes[0]
-    boxes = [(box.get_facecolor()[3], to_hex(box.get_edgecolor())) for box in shaded.patches]
-    words = [text.get_text() for text in shaded.texts[:-1]]
-    assert words == ["my", "dog", "nice"] * 2
-    assert [shade for shade, _ in boxes] == [0.05, 0.1, 0.85] * 2
-    assert boxes[2][1] == BLUE.lower()
-    assert len({frame for _, frame in boxes}) == 3, "each role has its frame"
+    shaded = plot_figure1(SENTENCES, **tables_of_figure_1()).axes[0]
+    first: list[Any] = shaded.patches[:4]
+    assert [text.get_text() for text in shaded.texts[:4]] == SENTENCES[0].words
+    assert_allclose([box.get_facecolor()[3] for box in first], [0.01, 0.01, 0.01, 0.85])
+    frames = [to_hex(box.get_edgecolor(), keep_alpha=True) for box in first]
+    assert frames == ["#00000000", f"{ORANGE.lower()}ff", "#00000000", f"{BLUE.lower()}ff"]
+
+
+def test_a_long_sentence_continues_below_and_a_mark_stands_close_to_its_word() -> None:
+    shaded = plot_figure1(SENTENCES, **tables_of_figure_1()).axes[0]
+    words = SENTENCES[1].words
+    boxes: list[Any] = shaded.patches[4:]
+    assert [text.get_text() for text in shaded.texts[4:]] == words
+    lines_of = [box.get_y() for box in boxes]
+    assert len(set(lines_of)) > 1
+    assert lines_of == sorted(lines_of, reverse=True)
+    assert max(box.get_x() + box.get_width() for box in boxes) <= shaded.get_xlim()[1] + 4
+    gaps = {True: [], False: []}  # type: dict[bool, list[float]]
+    for word, box, left in zip(words[1:], boxes[1:], boxes, strict=False):
+        if box.get_y() == left.get_y():
+            gaps[word in ".,"].append(box.get_x() - left.get_x() - left.get_width())
+    assert max(gaps[True]) < min(gaps[False])
 
 
 def check_learning() -> None:
@@ -543,14 +708,14 @@ CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its num
     check_layer: "plot fill_between",
     check_sweep: "pcolormesh",
     check_curve: "errorbar",
-    check_figure_1: "bar errorbar scatter",
+    check_figure_1: "plot:0 hlines:1 hlines:2 scatter:0 scatter:1",
     check_causal_tests: "plot",
     check_decoders: "bar",
     check_probes: "plot errorbar",
     check_learning: "plot fill_between",
     check_causal: "bar errorbar plot fill_between",
 }
-VALUES = {"pcolormesh": 2, "fill_between": 2}  # which argument; of the others the second
+VALUES = {"pcolormesh": 2, "fill_between": 2}  # which argument; of others the second, or way:which
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -566,8 +731,9 @@ def test_a_figure_shows_its_table(check: Callable[[], None]) -> None:
 def test_a_wrong_figure_is_seen(
     check: Callable[[], None], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    way, _, which = way.partition(":")
     right = getattr(Axes, way)
-    at = VALUES.get(way, 1)
+    at = int(which) if which else VALUES.get(way, 1)
 
     def wrong(self: Axes, *args: Any, **options: Any) -> Any:
         values = args[at : at + 1]

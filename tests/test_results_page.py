@@ -19,7 +19,7 @@ from studies.pages.claims import keep_claims
 from studies.pages.paper_table import PARAMETERS, paper_table
 from studies.pages.results import Options, page_of, shrink, times_part
 from studies.practice import bridge, figure1
-from studies.practice.figures.figure1 import PUBLISHED
+from studies.practice.probed import PUBLISHED
 from studies.rendering import markdown_table
 from studies.results import result_folder
 from studies.study import Claim, Study, Tables

@@ -218,8 +218,8 @@ def _draw_accuracy(axes: Sequence[Axes], data: Sequence[str], table: pd.DataFram
     starts = [i for i, group in enumerate(groups) if group not in groups[:i]]
     table = table[table["series"].isin(drawn) & table["split"].isin(SPLIT_STYLES)]
     table = table.assign(row=table["series"].map(drawn.index)).dropna(subset="accuracy")
-    order = table["split"].map(list(SPLIT_STYLES).index)
-    table = table.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
+    order = {split: i for i, split in enumerate(SPLIT_STYLES)}
+    table = table.sort_values("split", key=lambda names: names.map(order), ignore_index=True)
     for ax, name in zip(axes, data, strict=True):
         rows = table[table["data"] == name]
         for split, part in rows.groupby("split", sort=False):
@@ -264,9 +264,10 @@ def _marks(split: str) -> dict[str, Any]:
 
 
 def _write_low_values(ax: Axes, rows: pd.DataFrame) -> None:
-    """The accuracies left of the axis, in numbers: one text per row of dots."""
+    """The accuracies left of the axis, in numbers from top to bottom; once if they are equal."""
     for row, values in rows.groupby("row")["accuracy"]:
-        text = ", ".join(dict.fromkeys(f"{value:.2f}" for value in values))
+        numbers = [f"{value:.2f}" for value in values]
+        text = ", ".join(numbers if len(set(numbers)) > 1 else numbers[:1])
         box = {"fc": "white", "ec": "none", "pad": 0.5}
         ax.text(LEFT + 0.035, row, text, va="center_baseline", fontsize=6.5, bbox=box)
 
