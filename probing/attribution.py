@@ -42,7 +42,9 @@ def occlusion_changes(
     """
     hidden = tokenizer.unk_token
     texts = [
-        " ".join(replaced(row["words"], j, hidden)) for row in rows for j in range(len(row["words"]))
+        " ".join(replaced(row["words"], j, hidden))
+        for row in rows
+        for j in range(len(row["words"]))
     ]
     lengths = [len(row["words"]) for row in rows]
     original = logit_differences(model, tokenizer, [row["text"] for row in rows])

@@ -77,9 +77,10 @@ def test_the_weights_of_bert_are_those_of_the_library(preset: str, tokenizer: An
 
 
 def test_unknown_names_are_refused_with_the_known_ones(tokenizer: Any) -> None:
-    with pytest.raises(ValueError, match="no preset 'huge'; there are tiny, small"):
+    with pytest.raises(ValueError, match="no preset 'huge'; there are tiny, pair, small"):
         build_model(tokenizer, "huge", LABELS, 0)
-    with pytest.raises(ValueError, match="no architecture 'rnn'; there are bert, gpt2, llama"):
+    known = "there are bert, modernbert, gpt2, llama"
+    with pytest.raises(ValueError, match=f"no architecture 'rnn'; {known}"):
         build_model(tokenizer, "tiny", LABELS, 0, "rnn")
 
 

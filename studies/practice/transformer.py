@@ -89,7 +89,7 @@ def tiny_models(
 ) -> dict[str, Options]:
     """The options by name of the 1-layer models, one per seed, that figure1 and bridge share.
 
-    They are named tiny-0, tiny-1, ..., those of a decoder tiny-gpt2-0, tiny-llama-0, ...
+    They are named tiny-0, tiny-1, ..., those of other architectures tiny-gpt2-0, tiny-llama-0, ...
     """
     kind = "tiny" if architecture == "bert" else f"tiny-{architecture}"
     one = Options(architecture=architecture, snapshots=True)
