@@ -79,8 +79,8 @@ def swap_flips(
 ) -> dict[str, float]:
     """Shares of predictions that change when a word is replaced by one of its ``opposites``.
 
-    Words have no punctuation here: what stands behind a word stays. ``swap_informative`` replaces the informative word, ``swap_distractor`` the distractor (nan if
-    no sentence has one).
+    ``swap_informative`` replaces the informative word, ``swap_distractor`` the distractor (nan if
+    no sentence has one). ``opposites`` are words without punctuation; a mark behind a word stays.
     """
     before = logit_differences(model, tokenizer, [row["text"] for row in rows]) > 0
 
