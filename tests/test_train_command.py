@@ -19,6 +19,7 @@ from small_models import same_weights
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from data_gen import build_dataset, read_spec
+from probing.models.augmentation import PLAIN, Augmentation
 from probing.models.packaged import VECTORS
 from probing.models.presets import ARCHITECTURES
 from probing.models.training import TrainingConfig, last_checkpoint
@@ -96,9 +97,9 @@ def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, *arguments], env=ENVIRONMENT, **pipes, **options)
 
 
-@pytest.fixture(scope="module", params=["bert", "llama"])
+@pytest.fixture(scope="module", params=["bert", "modernbert", "llama"])
 def architecture(request: pytest.FixtureRequest) -> Any:
-    """An encoder, and a decoder; tests/test_training.py trains a gpt2."""
+    """Both encoders, and a decoder; tests/test_training.py trains a gpt2."""
     return request.param
 
 
@@ -416,6 +417,24 @@ def test_glove_that_is_not_there_or_damaged_is_one_clear_line(
             make(transformer.STUDY, options)
         assert "\n" not in str(error.value)
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, Augmentation()),
+        ({"plain": True}, PLAIN),
+        ({"shuffle": True}, Augmentation(word_dropout=0.3, shuffling=1.0)),
+    ],
+)
+def test_options_decide_what_is_hidden_and_moved(
+    options: dict[str, Any], expected: Augmentation, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr("probing.models.training.train", lambda *args, **_: seen.append(args[4]))
+    transformer.trained(transformer.Options(spec=str(spec), **options), Path("x"), quiet=True)
+    (config,) = seen
+    assert config.augmentation == expected
 
 
 def test_only_the_word_embeddings_are_frozen(spec: Path, tmp_path: Path) -> None:
