@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from probing.arrays import FloatArray, as_array
+from probing.sentences import bare
 from probing.states.recording import evaluating, inputs_for, recorded
 from probing.states.tokens import Tokens, tokenise
 
@@ -35,9 +36,13 @@ def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> Float
 def occlusion_changes(
     model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]
 ) -> list[FloatArray]:
-    """Changes of the logit difference when a word becomes [UNK]: per sentence, shape (words,)."""
+    """Changes of the logit difference when a word becomes [UNK]: per sentence, shape (words,).
+
+    Punctuation behind a word stays.
+    """
+    hidden = tokenizer.unk_token
     texts = [
-        " ".join([*row["words"][:j], tokenizer.unk_token, *row["words"][j + 1 :]])
+        " ".join(replaced(row["words"], j, hidden))
         for row in rows
         for j in range(len(row["words"]))
     ]
@@ -45,6 +50,16 @@ def occlusion_changes(
     original = logit_differences(model, tokenizer, [row["text"] for row in rows])
     changes = logit_differences(model, tokenizer, texts) - np.repeat(original, lengths)
     return np.split(changes, np.cumsum(lengths)[:-1])
+
+
+def replaced(words: Sequence[str], j: int, new: str) -> list[str]:
+    """The words with another one at place j, which keeps the punctuation behind it.
+
+    >>> replaced(["Nice.", "my", "dog"], 0, "Good")
+    ['Good.', 'my', 'dog']
+    """
+    mark = words[j][len(bare(words[j])) :]
+    return [*words[:j], new + mark, *words[j + 1 :]]
 
 
 def occlusion_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) -> FloatArray:
@@ -65,7 +80,7 @@ def swap_flips(
     """Shares of predictions that change when a word is replaced by one of its ``opposites``.
 
     ``swap_informative`` replaces the informative word, ``swap_distractor`` the distractor (nan if
-    no sentence has one).
+    no sentence has one). ``opposites`` are words without punctuation; a mark behind a word stays.
     """
     before = logit_differences(model, tokenizer, [row["text"] for row in rows]) > 0
 
@@ -74,9 +89,9 @@ def swap_flips(
             return float("nan")
         texts = []
         for i, j in places:
-            words = list(rows[i]["words"])
-            words[j] = str(rng.choice(opposites[words[j]]))
-            texts.append(" ".join(words))
+            words = rows[i]["words"]
+            new = str(rng.choice(opposites[bare(words[j])]))
+            texts.append(" ".join(replaced(words, j, new)))
         after = logit_differences(model, tokenizer, texts) > 0
         return float(np.mean(after != before[[i for i, _ in places]]))
 
@@ -84,14 +99,14 @@ def swap_flips(
         (i, j)
         for i, row in enumerate(rows)
         for j, role in enumerate(row["roles"])
-        if role == "distractor" and row["words"][j] in opposites
+        if role == "distractor" and bare(row["words"][j]) in opposites
     ]
     informative = [(i, row["location"]) for i, row in enumerate(rows)]
     return {"swap_informative": flips(informative), "swap_distractor": flips(distractors)}
 
 
 def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """The words that may replace each word.
+    """The words that may replace each word, all without punctuation.
 
     An informative word is replaced by informative words of other labels, a distractor by any other
     distractor.
@@ -99,10 +114,10 @@ def opposites_in(split: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     labels: dict[str, int] = {}
     distractors: set[str] = set()
     for row in split:
-        labels[row["words"][row["location"]]] = row["label"]
+        labels[bare(row["words"][row["location"]])] = row["label"]
         roles = zip(row["words"], row["roles"], strict=True)
-        distractors |= {word for word, role in roles if role == "distractor"}
-    # A word that is both (as "nice" might be) counts as informative.
+        distractors |= {bare(word) for word, role in roles if role == "distractor"}
+    # A word that is both, as "nice" is, counts as informative.
     return {word: sorted(distractors - {word}) for word in distractors} | {
         word: sorted(new for new in labels if labels[new] != labels[word]) for word in labels
     }

@@ -1,5 +1,6 @@
 """Choice of sentences from a dataset, and their informative words."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,15 @@ def with_suffix(rows: Any, suffix: str) -> dict[str, Any]:
 def columns_of(rows: Any) -> Mapping[str, Any]:
     """The columns of a split, decoded once; a mapping of columns is returned as it is."""
     return rows if isinstance(rows, Mapping) else rows[:]
+
+
+def bare(word: str) -> str:
+    """A word without the punctuation behind it; a word that is only punctuation stays as it is.
+
+    >>> bare("nice."), bare("nice"), bare(":(")
+    ('nice', 'nice', ':(')
+    """
+    return re.sub(r"[^\w\s]+\Z", "", word) or word
 
 
 def informative_words(rows: Any) -> list[str]:

@@ -1,5 +1,6 @@
 """Random grammars for property tests: small enough to enumerate, odd enough to find mistakes."""
 
+from itertools import chain
 from typing import Any
 
 from hypothesis import strategies as st
@@ -30,7 +31,10 @@ def patterns(draw: st.DrawFn) -> Pattern:
 
 @st.composite
 def spec_tables(draw: st.DrawFn) -> dict[str, Any]:
-    """A sound spec as a table: random slots, patterns, roles and sizes, in two or three labels."""
+    """A sound spec as a table: random slots, patterns, roles and sizes, in two or three labels.
+
+    Slots that are never empty have punctuation behind them here and there.
+    """
     labels = [f"label{i}" for i in range(draw(st.integers(2, 3)))]
     per_label = draw(st.integers(1, 2))
     words = {
@@ -56,7 +60,12 @@ def spec_tables(draw: st.DrawFn) -> dict[str, Any]:
                 entries[draw(st.integers(0, size - 1))] += " and\u00e9 more"
             slot[vocabulary] = draw(st.permutations([*entries, *draw(st.sampled_from([[], [""]]))]))
         slots[f"SLOT{number}"] = slot
-    names = draw(st.permutations([f"{{{name}}}" for name in slots]))
+    marks = {
+        name: draw(st.sampled_from(["", ".", ",", "?!"])) if "" not in chain(*lists) else ""
+        for name, slot in slots.items()
+        if (lists := [entries for key, entries in slot.items() if key != "role"])
+    }
+    names = draw(st.permutations([f"{{{name}}}{mark}" for name, mark in marks.items()]))
     literals = draw(st.lists(st.sampled_from(["the", "is", "na\u00efve"]), max_size=3))
     first = " ".join([*names, *literals])
     second = " ".join(["second", *literals, *reversed(names)])

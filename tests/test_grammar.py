@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from data_gen.patterns import INFORMATIVE, Element, Pattern
 from data_gen.permutation import permute, shuffled
 from data_gen.proofs import repeated_sentence, shared_sentence
 from data_gen.spec import Spec
-from data_gen.splits import Split
+from data_gen.splits import Sample, Split
 
 
 def enumerate_plainly(pattern: Pattern) -> list[tuple[str, int]]:
@@ -69,7 +70,8 @@ def test_split_indexing_equals_its_patterns_one_after_the_other(table: dict[str,
 def test_the_label_is_the_polarity_of_the_word_at_the_location(table: dict[str, object]) -> None:
     spec = parse_spec(table)
     for sentence in all_sentences(spec):
-        assert sentence.label == spec.lexicon.polarity[sentence.words[sentence.location]]
+        word = sentence.text[slice(*sentence.span)]
+        assert sentence.label == spec.lexicon.polarity[word]
         assert sentence.roles[sentence.location] == INFORMATIVE
         assert sentence.roles.count(INFORMATIVE) == 1
 
@@ -79,7 +81,27 @@ def test_words_spell_the_text_and_spans_the_informative_word(table: dict[str, ob
     for sentence in all_sentences(parse_spec(table)):
         assert " ".join(sentence.words) == sentence.text
         assert len(sentence.roles) == len(sentence.words)
-        assert sentence.text[slice(*sentence.span)] == sentence.words[sentence.location]
+        word = sentence.words[sentence.location]
+        assert sentence.text[slice(*sentence.span)] == word.rstrip(".,?!")
+        before = " ".join(sentence.words[: sentence.location])
+        assert sentence.span[0] == len(before) + bool(before)
+
+
+@given(spec_tables())
+def test_marks_behind_a_slot_stand_behind_each_of_its_words(table: Any) -> None:
+    """By plain replacement of every {SLOT} in the template by every word."""
+    spec = parse_spec(table)
+    for name, vocabulary in (("train", "training"), ("test", "held_out")):
+        for pattern in spec.splits[name].patterns:
+            texts = [table["patterns"][pattern.name]]
+            for slot, lists in table["slots"].items():
+                texts = [
+                    text.replace(f"{{{slot}}}", word)
+                    for text in texts
+                    for word in lists[vocabulary]
+                ]
+            plain = [" ".join(text.split()) for text in texts]
+            assert sorted(sentence.text for sentence in pattern) == sorted(plain)
 
 
 @given(spec_tables(), st.data())
@@ -126,6 +148,80 @@ def test_repeated_sentence_finds_one_iff_there_is_one(pattern: Pattern) -> None:
     repeated = {text for text, count in counts.items() if count > 1}
     found = repeated_sentence(pattern)
     assert found in repeated if repeated else found is None
+
+
+# ---- samples
+
+
+def word_of(sentence: Sentence) -> str:
+    return sentence.text[slice(*sentence.span)]
+
+
+@given(spec_tables(), st.data())
+def test_a_sample_is_balanced_and_part_of_the_whole(
+    table: dict[str, Any], data: st.DataObject
+) -> None:
+    whole = parse_spec(table).splits["train"]
+    n_words = len(whole.patterns[0].informative.choices)
+    most = min(len(pattern) for pattern in whole.patterns) // n_words
+    per_word = data.draw(st.integers(1, most))
+    n = per_word * n_words * len(whole.patterns)
+    table["splits"]["train"]["sample"] = n
+    split = parse_spec(table).splits["train"]
+    drawn = list(split)
+    assert len(drawn) == len(split) == n
+    counts = Counter((sentence.pattern, word_of(sentence)) for sentence in drawn)
+    assert len(counts) == n_words * len(whole.patterns)
+    assert set(counts.values()) == {per_word}
+    assert len(set(drawn)) == n, "without repeats"
+    assert set(drawn) <= set(whole)
+    n_labels = len(table["polarity"])
+    labels = Counter(sentence.label for sentence in drawn)
+    assert [labels[i] for i in range(n_labels)] == split.label_counts(n_labels)
+    assert drawn == [split[i] for i in range(n)] == split[:], "random access equals iteration"
+    assert drawn == list(parse_spec(table).splits["train"]), "the same every time"
+    assert sorted(split.iter_shard(0, 1, seed=0)) == sorted(drawn)
+
+
+def test_a_sample_of_all_sentences_is_all_of_them() -> None:
+    pattern = huge_pattern(slots=2)
+    whole = Split("s", (pattern,))
+    assert sorted(Split("s", (pattern,), sample=len(pattern))) == sorted(whole)
+
+
+def test_every_sentence_is_drawn_equally_often_whatever_the_word() -> None:
+    """100 contexts of two words; 10 of each word are drawn, 2000 times."""
+    pattern = huge_pattern(slots=2)
+    n, share = 2000, 10 / 100
+    drawn = [set(Sample(pattern, 10, seed)) for seed in range(n)]
+    counts = Counter(sentence for sample in drawn for sentence in sample)
+    assert set(counts) == set(pattern)
+    # Variance n share (1 - share); the largest of 200 counts lies within 4.5 standard errors.
+    stderr = math.sqrt(n * share * (1 - share))
+    assert all(abs(count - n * share) < 4.5 * stderr for count in counts.values())
+    # Contexts of one word do not tell those of the other: of 10 drawn, one is common on average,
+    # with the variance of the hypergeometric law.
+    common = [
+        len({s.text.replace("bad", "good") for s in sample if word_of(s) == "bad"} & good)
+        for sample in drawn
+        if (good := {s.text for s in sample if word_of(s) == "good"})
+    ]
+    variance = 10 * 0.1 * 0.9 * 90 / 99
+    assert abs(np.mean(common) - 1) < 4 * math.sqrt(variance / n)
+
+
+def test_patterns_of_a_split_are_sampled_apart() -> None:
+    """The same numbers would be drawn of both if their samples had one seed."""
+    a, b = huge_pattern(slots=4), huge_pattern("w1", slots=4)
+    first, second = Split("s", (a, b), sample=400).parts
+    contexts = [{sentence.text[3:] for sentence in part} for part in (first, second)]
+    assert len(contexts[0] & contexts[1]) < 20, "200 of 20000 each: two on average"
+
+
+def test_a_sample_of_2e12_sentences_is_drawn_at_once() -> None:
+    split = Split("s", (huge_pattern(), huge_pattern("other")), sample=4000)
+    assert len({sentence.text for sentence in split}) == len(split) == 4000
+    assert split[3999] == list(split)[3999]
 
 
 def huge_pattern(first_word: str = "w0", slots: int = 12) -> Pattern:

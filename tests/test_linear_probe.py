@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from probing.arrays import unit
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.logistic import logistic_path, merge_equal_rows
-from probing.probes.penalty import C_GRID, grouped_folds
+from probing.probes.penalty import C_GRID, choose_penalty, grouped_folds
 
 
 def test_a_linear_probe_recovers_a_planted_direction() -> None:
@@ -204,7 +204,7 @@ def test_directions_of_three_labels_are_found() -> None:
     assert cosines[~np.eye(3, dtype=bool)].max() < 0
     X, y, _ = three_labels(3000, 1)
     assert probe.score(X, y) > 0.95
-    assert probe.cv_scores_.max() > 0.95
+    assert np.nanmax(probe.cv_scores_) > 0.95
 
 
 def test_on_three_shuffled_labels_a_linear_probe_is_at_chance() -> None:
@@ -282,8 +282,8 @@ def test_cross_validation_goes_by_groups() -> None:
     by_word = LinearProbe().fit(X, y, words)
     by_row = LinearProbe().fit(X, y, np.arange(n))
     assert by_word.C_ < by_row.C_
-    assert by_row.cv_scores_.max() > 0.99
-    assert by_word.cv_scores_.max() < by_row.cv_scores_.max() - 0.02
+    assert np.nanmax(by_row.cv_scores_) > 0.99
+    assert np.nanmax(by_word.cv_scores_) < np.nanmax(by_row.cv_scores_) - 0.02
 
 
 def test_each_fold_leaves_out_words_of_both_labels() -> None:
@@ -294,6 +294,124 @@ def test_each_fold_leaves_out_words_of_both_labels() -> None:
     for train, test in folds:
         assert not set(words[train]) & set(words[test])
         assert set(positive[train]) == set(positive[test]) == {True, False}
+
+
+def crossed(n_words: int, n_structures: int, times: int = 3) -> tuple[Any, Any, Any]:
+    """Labels, words and structures of sentences: every word in every structure, in random order."""
+    words, structures = (
+        x.ravel() for x in np.meshgrid(np.arange(n_words), np.arange(n_structures))
+    )
+    order = np.random.default_rng(0).permutation(np.repeat(np.arange(len(words)), times))
+    return words[order] % 2, words[order], structures[order]
+
+
+@pytest.mark.parametrize(("n_words", "n_structures"), [(6, 4), (8, 5), (64, 12), (10, 5)])
+def test_words_and_structures_are_held_out_together(n_words: int, n_structures: int) -> None:
+    labels, words, structures = crossed(n_words, n_structures)
+    folds = grouped_folds(labels, words, structures)
+    by_word = grouped_folds(labels, words)
+    assert len(folds) == len(by_word) == min(5, n_words // 2)
+    for (train, test), (_, whole) in zip(folds, by_word, strict=True):
+        assert not set(words[train]) & set(words[test])
+        assert not set(structures[train]) & set(structures[test])
+        assert set(words[train]) | set(words[test]) == set(range(n_words))
+        assert set(structures[train]) | set(structures[test]) == set(range(n_structures))
+        assert set(words[test]) == set(words[whole]), "every word of its fold is tested"
+        # What is left out of both is what would have had a word or a structure on both sides.
+        lost = np.setdiff1d(np.arange(len(labels)), np.concatenate([train, test]))
+        assert all((words[i] in words[test]) != (structures[i] in structures[test]) for i in lost)
+        if n_words % (2 * len(folds)) == 0:  # as many words of each label in every fold
+            assert labels[train].mean() == labels[test].mean() == 0.5
+        else:
+            assert abs(labels[test].mean() - 0.5) <= 0.5 / len(set(words[test]))
+    tested = np.concatenate([test for _, test in folds])
+    assert len(set(tested)) == len(tested)
+    assert set(words[tested]) == set(range(n_words))
+    assert set(structures[tested]) == set(range(n_structures))
+
+
+def test_few_or_uncrossed_structures_leave_folds_of_words() -> None:
+    labels, words, structures = crossed(10, 5)
+    by_word = grouped_folds(labels, words)
+
+    def same(found: Any) -> bool:
+        return all(
+            np.array_equal(*pair)
+            for fold in zip(found, by_word, strict=True)
+            for pair in zip(*fold, strict=True)
+        )
+
+    assert not same(grouped_folds(labels, words, structures)), "the control"
+    assert same(grouped_folds(labels, words, None))
+    assert same(grouped_folds(labels, words, structures % 3)), "too few"
+    assert same(grouped_folds(labels, words, structures % 4)), "fewer than folds"
+    assert same(grouped_folds(labels, words, words)), "a structure of its own for each word"
+    of_one_label = np.where(labels == 1, structures, structures + 5)
+    assert same(grouped_folds(labels, words, of_one_label % 9)), "a part would lack a label"
+    with pytest.raises(ValueError, match="structures must be one per sentence"):
+        grouped_folds(labels, words, structures[1:])
+
+
+def test_a_rule_that_holds_in_its_own_structures_only_is_not_chosen() -> None:
+    """Each structure writes the label along a small direction of its own: a weak penalty learns it.
+
+    In other structures that is worth nothing. With structures held out, the strong penalty wins,
+    which reads large coordinates that say the same everywhere; by words alone the weak one does.
+    """
+    labels, words, structures = crossed(10, 10, times=6)
+    rng, n = np.random.default_rng(0), len(labels)
+    sign = 2.0 * labels[:, None] - 1
+    common = 0.2 * sign + rng.standard_normal((n, 20))
+    own = sign * rng.standard_normal((10, 40))[structures] + 0.5 * rng.standard_normal((n, 40))
+    X = np.concatenate([common, 0.1 * own], axis=1)
+    by_word = LinearProbe(standardize=False).fit(X, labels, words)
+    by_both = LinearProbe(standardize=False).fit(X, labels, words, structures=structures)
+    assert by_both.C_ < by_word.C_
+    assert np.nanmax(by_word.cv_scores_) > 0.95
+    assert np.nanmax(by_both.cv_scores_) < 0.9
+
+
+GRIDS = {  # scores along C_GRID: the best, and how many of them are computed
+    "rises": ([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99], 6, 7),
+    "falls": ([0.9, 0.8, 0.7, 0.6, 0.5, 0.5, 0.5], 0, 3),
+    "a peak": ([0.5, 0.7, 0.9, 0.8, 0.8, 0.7, 0.7], 2, 5),
+    "a dip": ([0.8, 0.7, 0.9, 0.8, 0.7, 0.6, 0.6], 2, 5),
+    "a tie": ([0.7, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9], 1, 4),
+    "perfect at once": ([1.0, 1, 1, 1, 1, 1, 1], 0, 3),
+    "a flat start": ([0.8, 0.8, 0.8, 0.8, 0.9, 0.85, 0.8], 4, 7),
+    "a flat start, a dip": ([0.8, 0.8, 0.8, 0.79, 0.9, 0.8, 0.8], 4, 7),
+    "flat": ([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5], 0, 7),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_search_ends_when_two_penalties_in_a_row_do_not_help(name: str) -> None:
+    scores, best, computed = GRIDS[name]
+    labels, words, _ = crossed(10, 1)
+    C, found = choose_penalty(
+        None, lambda train: iter(scores), lambda fit, test: fit, labels, words
+    )
+    assert C == C_GRID[best]
+    assert found is not None
+    assert found[:computed] == pytest.approx(scores[:computed])
+    assert np.isnan(found[computed:]).all()
+
+
+@pytest.mark.parametrize("n", [60, 120, 400])
+@pytest.mark.parametrize("signal", [0.5, 1.5, 3.0])
+@pytest.mark.parametrize("share", [0.5, 0.85])  # of the larger label
+def test_the_search_finds_what_the_whole_grid_would(
+    n: int, signal: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y, groups = pooled(4 * n, 0, signal=signal)
+    kept = np.random.default_rng(1).random(4 * n) < (1 - share) / share
+    rows = np.flatnonzero((y == 1) | kept)[:n]
+    ended = LinearProbe().fit(X[rows], y[rows], groups[rows])
+    monkeypatch.setattr("probing.probes.penalty.PATIENCE", len(C_GRID))
+    whole = LinearProbe().fit(X[rows], y[rows], groups[rows])
+    assert ended.C_ == whole.C_
+    assert not np.isnan(whole.cv_scores_).any()
+    assert np.nanmax(ended.cv_scores_) == whole.cv_scores_.max()
 
 
 def test_labels_shuffled_over_words_stay_one_per_word() -> None:

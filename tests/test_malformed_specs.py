@@ -40,6 +40,9 @@ patterns = ["plain"]
 words = { default = "held_out", KEY = "training" }
 """
 
+OWN_LISTS = 'training = ["blue", "grey"]\nheld_out = ["blue"]'
+TRAIN = 'words = "training"'
+
 # (what is wrong, text to replace, its replacement, what the message must name)
 MALFORMED = [
     ("not TOML", "[polarity]", "[polarity", ["not valid TOML", "line 2"]),
@@ -64,7 +67,53 @@ MALFORMED = [
     ("an informative phrase", '["fine", "ugly"]', '["so fine", "ugly"]', ["one word", "'so fine'"]),
     ("an empty informative word", '["fine", "ugly"]', '["", "ugly"]', ["slots.KEY", "one word"]),
     ("an unknown slot", "the {THING} is {KEY}", "the {THNG} is {KEY}", ["patterns.plain", "THNG"]),
-    ("a glued slot", "the {THING} is {KEY}", "the {THING}, is {KEY}", ["'{THING},'", "alone"]),
+    ("letters behind a slot", "the {THING} is", "the {THING}s is", ["'{THING}s'", "punctuation"]),
+    ("a mark before a slot", "the {THING} is", "the ({THING} is", ["'({THING}'", "punctuation"]),
+    ("two glued slots", "the {THING} is", "{THING}{THING} is", ["patterns.plain", "punctuation"]),
+    ("an open slot", "the {THING} is", "the {THING is", ["patterns.plain", "punctuation"]),
+    (
+        "a mark behind nothing",
+        '"sky is {SKY} the {THING} is {KEY}"',
+        '"sky is {OPTIONAL}, the {THING} is {KEY}"\n[slots.OPTIONAL]\ntraining = ["", "grey"]',
+        ["slots.OPTIONAL.training", "'{OPTIONAL},'", "alone"],
+    ),
+    ("like an unknown slot", OWN_LISTS, 'like = "THNG"', ["slots.SKY.like", "'THNG'", "'THING'?"]),
+    ("like no slot", OWN_LISTS, "like = 3", ["slots.SKY.like", "string"]),
+    ("like itself", OWN_LISTS, 'like = "SKY"', ["slots.SKY.like", "'SKY'"]),
+    (
+        "a cycle of likes",
+        OWN_LISTS,
+        'like = "OTHER"\n[slots.OTHER]\nlike = "SKY"',
+        ["slots.SKY.like", "'OTHER'", "another slot"],
+    ),
+    (
+        "a chain of likes",
+        OWN_LISTS,
+        'like = "OTHER"\n[slots.OTHER]\nlike = "THING"',
+        ["slots.SKY.like", "'OTHER'", "another slot"],
+    ),
+    (
+        "like words without a polarity",
+        f'role = "distractor"\n{OWN_LISTS}',
+        'role = "informative"\nlike = "THING"',
+        ["slots.SKY.training", "'house'"],
+    ),
+    ("a negative sample", TRAIN, TRAIN + "\nsample = -4", ["train.sample", "whole number", "-4"]),
+    ("half a sample", TRAIN, TRAIN + "\nsample = 4.0", ["train.sample", "whole number", "4.0"]),
+    ("a sample in words", TRAIN, TRAIN + '\nsample = "4"', ["train.sample", "whole number"]),
+    ("a sample that is a flag", TRAIN, TRAIN + "\nsample = true", ["train.sample", "whole number"]),
+    (
+        "a sample that is not balanced",  # two patterns with two words each
+        TRAIN,
+        TRAIN + "\nsample = 6",
+        ["splits.train.sample", "multiple of 4", "per pattern and word", "not 6"],
+    ),
+    (
+        "a sample larger than a pattern",  # two sentences with each word
+        TRAIN,
+        TRAIN + "\nsample = 12",
+        ["splits.train.sample", "3 per pattern and word", "'plain' has only 2"],
+    ),
     ("no informative slot", "{THING} is {KEY}", "{THING} is", ["patterns.plain", "has none"]),
     (
         "two informative slots",

@@ -24,6 +24,7 @@ from probing.probes.head import SingleLocationHead, loss_and_gradient, ragged_so
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
+from probing.probes.penalty import C_GRID, grouped_folds
 from probing.states.tokens import States, Tokens
 
 
@@ -285,3 +286,40 @@ def test_the_reader_takes_the_first_of_equal_tokens_and_checks_its_input() -> No
     with pytest.raises(ValueError, match="informative"):
         nowhere = np.zeros_like(tokens.informative)
         LocateAndRead(C=1.0).fit(X, replace(tokens, informative=nowhere))
+
+
+@pytest.mark.parametrize("probe", [LocationProbe, LocateAndRead, SingleLocationHead])
+def test_token_probes_hold_out_words_and_patterns_together(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, tokens = sentences(400, 0)
+    names = np.random.default_rng(0).choice(list("abcdef"), size=400)
+    tokens = replace(tokens, patterns=names)
+    seen = []
+
+    def spy(labels: Any, groups: Any, structures: Any = None) -> Any:
+        folds = grouped_folds(labels, groups, structures)
+        for train, test in folds:
+            assert not set(groups[train]) & set(groups[test])
+            assert not set(structures[train]) & set(structures[test])
+        seen.append(len(structures))
+        return folds
+
+    for module in ("penalty", "locate_and_read"):
+        monkeypatch.setattr(f"probing.probes.{module}.grouped_folds", spy)
+    assert probe().fit(X, tokens).score(X, tokens) > 0.95
+    assert seen == [400] * (3 if probe is LocateAndRead else 1)
+
+
+@pytest.mark.parametrize("probe", [LocationProbe, SingleLocationHead])
+@pytest.mark.parametrize("n", [60, 400])
+def test_the_search_for_c_finds_what_the_whole_grid_would(
+    probe: Any, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = sentences(n, 0)
+    ended = probe().fit(*train)
+    monkeypatch.setattr("probing.probes.penalty.PATIENCE", len(C_GRID))
+    whole = probe().fit(*train)
+    assert ended.C_ == whole.C_
+    assert np.isnan(ended.cv_scores_).any()
+    assert not np.isnan(whole.cv_scores_).any()

@@ -14,7 +14,14 @@ from small_models import wordpiece
 from torch import Tensor
 
 from data_gen import build_tokenizer
-from probing.attribution import gradient_shares, logit_differences, occlusion_shares, swap_flips
+from probing.attribution import (
+    gradient_shares,
+    logit_differences,
+    occlusion_shares,
+    opposites_in,
+    replaced,
+    swap_flips,
+)
 from probing.evaluation import summary_attention
 from probing.models.presets import build_model
 from probing.sparsity import (
@@ -122,42 +129,67 @@ def test_states_without_attention_are_refused() -> None:
             measure(without)
 
 
-def test_a_view_shows_each_word_with_its_role_and_attention(sentiment: Any) -> None:
+@pytest.mark.parametrize("build", [build_tokenizer, wordpiece])
+def test_a_view_shows_each_token_with_its_role_and_attention(build: Any, sentiment: Any) -> None:
     rows = sentiment["test"].select(range(0, 2000, 400))
-    tokenizer = build_tokenizer(sentiment["train"]["text"][:])
+    tokenizer = build(sentiment["train"]["text"][:])
     model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
     states = summary_attention(model, tokenizer, rows)
     for i, view in enumerate(sentence_views(states, rows)):
         assert view.attention.sum(axis=0) == pytest.approx(1, abs=1e-5)
         assert view.roles[0] == view.roles[-1] == "special"
-        words = view.words_only()
-        assert words.words == rows[i]["words"]
-        assert words.roles == rows[i]["roles"]
-        assert words.attention.shape == (len(words.words), 1, 1)
+        tokens = view.words_only()
+        assert tokens.attention.shape == (len(tokens.words), 1, 1)
+        # By hand: each word is spelled by its tokens, all of one role but for the mark behind it.
+        parts, shown = [], iter(zip(tokens.words, tokens.roles, strict=True))
+        for word, role in zip(rows[i]["words"], rows[i]["roles"], strict=True):
+            spelled = ""
+            while spelled != word:
+                part, own = next(shown)
+                assert own == ("neutral" if part == "." else role), (word, part)
+                spelled += part
+                parts.append(part)
+        assert parts == tokens.words
+        several = len(parts) > len(rows[i]["words"]) + 1  # one full stop
+        assert several == (build is wordpiece)
 
 
-def test_a_word_of_several_tokens_has_no_view(sentiment: Any) -> None:
+def test_a_view_needs_attention(sentiment: Any) -> None:
     rows = sentiment["test"].select(range(3))
-    tokenizer = wordpiece(sentiment["train"]["text"][:])
+    tokenizer = build_tokenizer(sentiment["train"]["text"][:])
     model = build_model(tokenizer, "tiny", ["negative", "positive"], seed=0)
-    with pytest.raises(ValueError, match="one token per word"):
-        sentence_views(summary_attention(model, tokenizer, rows), rows)
+    states = summary_attention(model, tokenizer, rows)
+    with pytest.raises(ValueError, match="attention=True"):
+        sentence_views(replace(states, attention=None), rows)
 
 
 # ---- attribution, on classifiers whose every weight is known
 
 
-class BagOfWords(torch.nn.Module):
-    """Logit difference = the sum of its words' values; words are one-hot, padding is not seen."""
+SENTIMENT = {"nice": 1.0, "cute": 1, "delightful": 1, "clean": 1}
+SENTIMENT |= {"mean": -1.0, "dreadful": -1, "aggressive": -1, "dirty": -1}
+OPPOSITES = {
+    word: [other for other in SENTIMENT if SENTIMENT[other] == -SENTIMENT[word]]
+    for word in SENTIMENT
+}
 
-    def __init__(self, tokenizer: Any, values: dict[str, float]) -> None:
+
+class BagOfWords(torch.nn.Module):
+    """Logit difference = the sum of its words' sentiments; padding is not seen.
+
+    Words are one-hot. A distractor is the same token as an adjective, but stands before a full
+    stop: sentiments count ``distractor`` times there, and ``adjective`` times elsewhere.
+    """
+
+    def __init__(self, tokenizer: Any, adjective: float, distractor: float) -> None:
         super().__init__()
         self.config = SimpleNamespace(is_encoder_decoder=False, _attn_implementation="eager")
         self.embeddings = torch.nn.Embedding(
             len(tokenizer), len(tokenizer), _weight=torch.eye(len(tokenizer))
         )
-        self.values = torch.zeros(len(tokenizer))
-        for word, value in values.items():
+        self.values, self.stop = torch.zeros(len(tokenizer)), tokenizer.get_vocab()["."]
+        self.adjective, self.distractor = adjective, distractor
+        for word, value in SENTIMENT.items():
             self.values[tokenizer.get_vocab()[word]] = value
 
     @property
@@ -178,18 +210,11 @@ class BagOfWords(torch.nn.Module):
         inputs_embeds: Tensor | None = None,
     ) -> Any:
         states = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        difference = (states @ self.values * attention_mask).sum(1)
+        before_stop = states[:, 1:, self.stop].detach().bool()
+        before_stop = torch.nn.functional.pad(before_stop, (0, 1))
+        weights = torch.where(before_stop, self.distractor, self.adjective) * attention_mask
+        difference = (states @ self.values * weights).sum(1)
         return SimpleNamespace(logits=torch.stack([-difference / 2, difference / 2], dim=1))
-
-
-OF_ADJECTIVES = {"nice": 1.0, "mean": -1, "cute": 1, "dreadful": -1, "aggressive": -1}
-OF_ADJECTIVES["delightful"] = 1
-OF_CITIES = {"nice.": 1.0, "clean.": 1, "dreadful.": -1, "dirty.": -1}
-OPPOSITES = {
-    word: [other for other, value in values.items() if value == -values[word]]
-    for values in (OF_ADJECTIVES, OF_CITIES)
-    for word in values
-}
 
 
 @pytest.fixture(scope="module")
@@ -204,34 +229,36 @@ def tokenizer(sentiment: Any) -> Any:
 
 
 def test_the_planted_model_predicts_what_it_was_given(rows: Any, tokenizer: Any) -> None:
-    model = BagOfWords(tokenizer, OF_ADJECTIVES)
-    found = logit_differences(model, tokenizer, [row["text"] for row in rows])
+    texts = [row["text"] for row in rows]
+    found = logit_differences(BagOfWords(tokenizer, 1.0, 0.0), tokenizer, texts)
     assert found.tolist() == [2 * row["label"] - 1 for row in rows]
+    found = logit_differences(BagOfWords(tokenizer, 0.0, 1.0), tokenizer, texts)
+    assert found.tolist() == [SENTIMENT[row["words"][3].rstrip(".")] for row in rows]
 
 
 @pytest.mark.parametrize("shares", [occlusion_shares, gradient_shares])
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("adjective", "distractor", "expected"),
     [
-        (OF_ADJECTIVES, 1.0),
-        (OF_CITIES, 0.0),  # the control: the distractor decides
-        ({word: 3 * value for word, value in OF_ADJECTIVES.items()} | OF_CITIES, 0.75),
-        ({}, 0.0),  # nothing matters: 0, and no division by zero
+        (1.0, 0.0, 1.0),
+        (0.0, 1.0, 0.0),  # the control: the distractor decides
+        (3.0, 1.0, 0.75),
+        (0.0, 0.0, 0.0),  # nothing matters: 0, and no division by zero
     ],
 )
 def test_shares_are_those_of_the_weights(
-    shares: Any, values: dict[str, float], expected: float, rows: Any, tokenizer: Any
+    shares: Any, adjective: float, distractor: float, expected: float, rows: Any, tokenizer: Any
 ) -> None:
-    found = shares(BagOfWords(tokenizer, values), tokenizer, rows)
+    found = shares(BagOfWords(tokenizer, adjective, distractor), tokenizer, rows)
     assert found == pytest.approx(np.full(len(rows), expected), abs=1e-6)
 
 
 def test_swaps_flip_the_prediction_where_the_model_looks(rows: Any, tokenizer: Any) -> None:
     rng = np.random.default_rng(0)
-    reads = BagOfWords(tokenizer, OF_ADJECTIVES)
+    reads = BagOfWords(tokenizer, 1.0, 0.0)
     found = swap_flips(reads, tokenizer, rows, OPPOSITES, rng)
     assert found == {"swap_informative": 1.0, "swap_distractor": 0.0}
-    distracted = BagOfWords(tokenizer, OF_CITIES)  # the control
+    distracted = BagOfWords(tokenizer, 0.0, 1.0)  # the control
     found = swap_flips(distracted, tokenizer, rows, OPPOSITES, rng)
     assert found == {"swap_informative": 0.0, "swap_distractor": 1.0}
 
@@ -239,15 +266,37 @@ def test_swaps_flip_the_prediction_where_the_model_looks(rows: Any, tokenizer: A
 def test_without_distractors_their_swaps_are_no_number(sentiment: Any, tokenizer: Any) -> None:
     split = sentiment["ood_no_distractor"]
     few = [split[i] for i in range(0, len(split), 400)]
-    reads = BagOfWords(tokenizer, OF_ADJECTIVES)
+    reads = BagOfWords(tokenizer, 1.0, 0.0)
     found = swap_flips(reads, tokenizer, few, OPPOSITES, np.random.default_rng(0))
     assert found["swap_informative"] == 1
     assert math.isnan(found["swap_distractor"])
 
 
+def test_a_mark_behind_a_word_stays_when_the_word_is_replaced() -> None:
+    words = ["my", "dog", "is", "nice.", "Really", ":("]
+    assert replaced(words, 3, "mean") == ["my", "dog", "is", "mean.", "Really", ":("]
+    assert replaced(words, 1, "cat")[1] == "cat"
+    assert replaced(words, 5, "[UNK]")[5] == "[UNK]", "a word of marks alone is replaced whole"
+    assert words[3] == "nice.", "the sentence itself is left as it was"
+
+
+def test_a_word_with_a_mark_behind_it_is_replaced_by_words_without() -> None:
+    row = {"words": ["the", "sea", "is", "wild.", "my", "dog", "is", "nice!"], "location": 7}
+    row |= {"roles": ["neutral"] * 3 + ["distractor"] + ["neutral"] * 3 + ["informative"]}
+    other = row | {"words": ["the", "sea", "is", "nice,", "my", "dog", "is", "mean"]}
+    third = row | {"words": ["the", "sea", "is", "calm", "my", "dog", "is", "mean."]}
+    found = opposites_in([row | {"label": 1}, other | {"label": 0}, third | {"label": 0}])
+    assert found == {
+        "nice": ["mean"],  # informative somewhere, so replaced by the opposite
+        "mean": ["nice"],
+        "wild": ["calm", "nice"],
+        "calm": ["nice", "wild"],
+    }
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_attribution_leaves_the_mode_as_it_was(training: bool, rows: Any, tokenizer: Any) -> None:
-    model = BagOfWords(tokenizer, OF_ADJECTIVES).train(training)
+    model = BagOfWords(tokenizer, 1.0, 0.0).train(training)
     occlusion_shares(model, tokenizer, rows[:3])
     gradient_shares(model, tokenizer, rows[:3])
     assert model.training is training

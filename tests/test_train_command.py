@@ -19,6 +19,7 @@ from small_models import same_weights
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from data_gen import build_dataset, read_spec
+from probing.models.augmentation import PLAIN, Augmentation
 from probing.models.packaged import VECTORS
 from probing.models.presets import ARCHITECTURES
 from probing.models.training import TrainingConfig, last_checkpoint
@@ -72,7 +73,8 @@ patterns = ["lone"]
 words = "training"
 isolates = "a short sentence"
 """
-STEPS = 6 * 1280 // 64  # six epochs; checkpoints at 50, 100 and the last
+EPOCHS = 8
+STEPS = EPOCHS * 1280 // 64  # checkpoints at 50, 100, 150 and the last
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(spec: Path, output: Path, architecture: str) -> list[str]:
-    given = ["--spec", str(spec), "--output", str(output), "--epochs", "6"]
+    given = ["--spec", str(spec), "--output", str(output), "--epochs", str(EPOCHS)]
     return [str(SCRIPT), *given, "--architecture", architecture]
 
 
@@ -95,9 +97,9 @@ def start(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, *arguments], env=ENVIRONMENT, **pipes, **options)
 
 
-@pytest.fixture(scope="module", params=["bert", "llama"])
+@pytest.fixture(scope="module", params=["bert", "modernbert", "llama"])
 def architecture(request: pytest.FixtureRequest) -> Any:
-    """An encoder, and a decoder; tests/test_training.py trains a gpt2."""
+    """Both encoders, and a decoder; tests/test_training.py trains a gpt2."""
     return request.param
 
 
@@ -106,7 +108,7 @@ def written(spec: Path, architecture: Any, tmp_path_factory: pytest.TempPathFact
     """The result of an undisturbed run."""
     output = tmp_path_factory.mktemp("written") / "model"
     options = transformer.Options(spec=str(spec), output=output, architecture=architecture)
-    make(transformer.STUDY, replace(options, epochs=6))
+    make(transformer.STUDY, replace(options, epochs=EPOCHS))
     assert list(output.parent.iterdir()) == [output], "no checkpoints are left"
     return output
 
@@ -204,7 +206,7 @@ def test_a_training_goes_on_from_a_checkpoint_to_the_same_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same as being killed, in this process: training stops behind the first checkpoint."""
-    options = transformer.Options(spec=str(spec), output=tmp_path / "model", epochs=6)
+    options = transformer.Options(spec=str(spec), output=tmp_path / "model", epochs=EPOCHS)
     config = replace(options, architecture=architecture)
     steps = 0
 
@@ -237,7 +239,7 @@ def test_the_option_names_every_architecture_and_its_learning_rate() -> None:
     known = list(ARCHITECTURES)
     assert list(get_args(transformer.ArchitectureName)) == known
     assert list(transformer.LEARNING_RATES) == known
-    rates = {"bert": 1e-3, "gpt2": 5e-3, "llama": 5e-3}
+    rates = {"bert": 1e-3, "modernbert": 3e-3, "gpt2": 5e-3, "llama": 5e-3}
     for name in get_args(transformer.ArchitectureName):
         options = transformer.Options(architecture=name)
         assert options.resolved().learning_rate == rates[name]
@@ -248,6 +250,7 @@ def test_the_option_names_every_architecture_and_its_learning_rate() -> None:
 
 def test_tiny_models_have_the_names_of_their_folders(tmp_path: Path) -> None:
     names = {"bert": "tiny", "gpt2": "tiny-gpt2", "llama": "tiny-llama"}
+    names["modernbert"] = "tiny-modernbert"
     for architecture in get_args(transformer.ArchitectureName):
         models = transformer.tiny_models(tmp_path, 2, architecture)
         assert list(models) == [f"{names[architecture]}-{seed}" for seed in range(2)]
@@ -295,6 +298,7 @@ def test_two_processes_train_to_the_same_accuracy(
             ["--output", "x", "--embeddings", "glove.txt"],
             "glove.txt: no such file, nor scratch, corpus or glove",
         ),
+        (["--output", "x", "--plain", "--shuffle"], "leave out --shuffle"),
         (["--output", "x", "--spec", "poems"], "poems"),
         (["--output", "file"], "--overwrite"),
         (["--output", "file", "--overwrite"], "not a result of slr-probing"),
@@ -371,7 +375,7 @@ def test_vectors_of_a_file_become_rows_of_the_words_it_has(
     assert rows[ids["The"]] == pytest.approx([1 / scale, 2 / scale]), "in lower case"
     assert rows[ids["my"]].tolist() == [0, 0]
     assert "unheard" not in ids
-    assert bool(tokenizer.num_special_tokens_to_add()) == (name == "bert")
+    assert bool(tokenizer.num_special_tokens_to_add()) == (name in ("bert", "modernbert"))
 
 
 @pytest.mark.parametrize(("preset", "width"), [("tiny", 32), ("small", 50)])
@@ -413,6 +417,24 @@ def test_glove_that_is_not_there_or_damaged_is_one_clear_line(
             make(transformer.STUDY, options)
         assert "\n" not in str(error.value)
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, Augmentation()),
+        ({"plain": True}, PLAIN),
+        ({"shuffle": True}, Augmentation(word_dropout=0.3, shuffling=1.0)),
+    ],
+)
+def test_options_decide_what_is_hidden_and_moved(
+    options: dict[str, Any], expected: Augmentation, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr("probing.models.training.train", lambda *args, **_: seen.append(args[4]))
+    transformer.trained(transformer.Options(spec=str(spec), **options), Path("x"), quiet=True)
+    (config,) = seen
+    assert config.augmentation == expected
 
 
 def test_only_the_word_embeddings_are_frozen(spec: Path, tmp_path: Path) -> None:

@@ -77,9 +77,10 @@ def test_the_weights_of_bert_are_those_of_the_library(preset: str, tokenizer: An
 
 
 def test_unknown_names_are_refused_with_the_known_ones(tokenizer: Any) -> None:
-    with pytest.raises(ValueError, match="no preset 'huge'; there are tiny, small"):
+    with pytest.raises(ValueError, match="no preset 'huge'; there are tiny, pair, small"):
         build_model(tokenizer, "huge", LABELS, 0)
-    with pytest.raises(ValueError, match="no architecture 'rnn'; there are bert, gpt2, llama"):
+    known = "there are bert, modernbert, gpt2, llama"
+    with pytest.raises(ValueError, match=f"no architecture 'rnn'; {known}"):
         build_model(tokenizer, "tiny", LABELS, 0, "rnn")
 
 
@@ -102,6 +103,100 @@ def test_all_words_are_augmented_and_the_ends_are_not(ends: int) -> None:
         ids = row["input_ids"]
         assert (ids[:ends], ids[len(ids) - ends :]) == (sentence[:ends], sentence[5 - ends :])
         assert set(ids[ends : len(ids) - ends]) == {unknown}
+
+
+def test_sentences_are_shuffled_between_the_ends() -> None:
+    cls, sep, stop, unknown = 2, 3, 4, 1
+    moved = Augmentation(word_dropout=0.0, insertion=0.0, shuffling=1.0)
+    config = TrainingConfig(epochs=50, augmentation=moved)
+    text = [cls, 10, 11, stop, 12, sep]
+    orders = {tuple(text), (cls, 12, 10, 11, stop, sep)}
+    for mark, expected in ((stop, orders), (None, {tuple(text)})):
+        epochs = augmented_epochs([text], [1], unknown, config, stop=mark)
+        assert {tuple(row["input_ids"]) for row in epochs} == expected
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_training_shuffles_at_the_full_stops_of_the_tokenizer(
+    ends: bool, few: Any, tokenizer: Any, words_only: Any, tmp_path: Path
+) -> None:
+    """All texts of this split have a full stop behind their first sentence."""
+    known, architecture = (tokenizer, "bert") if ends else (words_only, "gpt2")
+    model = build_model(known, "tiny", LABELS, 0, architecture)
+    seen, embed = [], model.get_input_embeddings()
+    hook = embed.register_forward_pre_hook(lambda module, args: seen.extend(args[0].tolist()))
+    moved = Augmentation(word_dropout=0.0, insertion=0.0, shuffling=1.0)
+    config = TrainingConfig(augmentation=moved)
+    train(model, known, few["text"][:], few["label"][:], config, tmp_path, quiet=True)
+    hook.remove()
+    texts = {known.decode(ids, skip_special_tokens=True) for ids in seen}
+    plain = {known.decode(ids, skip_special_tokens=True) for ids in known(few["text"][:]).input_ids}
+    swapped = {" ".join([*text.split(" . ")[::-1], "."]) for text in plain}
+    assert texts <= plain | swapped
+    shares = [len(texts & orders) / len(plain) for orders in (plain, swapped)]
+    # Each text has one of two orders: half of them, within four standard errors.
+    assert all(abs(share - 0.5) < 4 * 0.5 / math.sqrt(len(plain)) for share in shares)
+
+
+ROUNDING = {"bert": 1e-12, "modernbert": 1e-5}  # ModernBERT's softmax is in single precision
+
+
+def attention_of_cls(
+    tokenizer: Any, preset: str, architecture: str, texts: list[str], layer: int
+) -> Any:
+    """Attention (texts, tokens) of [CLS] in a layer of a model with large random weights."""
+    model = build_model(tokenizer, preset, LABELS, 0, architecture).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim == 2:
+                drawn = torch.randn(weights.shape, generator=generator, dtype=torch.float64)
+                weights.copy_(0.3 * drawn)
+        model.set_attn_implementation("eager")
+        inputs = tokenizer(texts, return_tensors="pt")
+        return model(**inputs, output_attentions=True).attentions[layer][:, 0, 0].numpy()
+
+
+@pytest.mark.parametrize("architecture", ROUNDING)
+def test_one_layer_cannot_tell_a_distractor_from_the_word_that_decides_by_context(
+    architecture: str, tokenizer: Any
+) -> None:
+    """[CLS] scores a token of the first layer by its word and its place, whatever stands around it.
+
+    In both texts "nice" is token 4 and "mean" token 9. In the first text "mean" decides, in the
+    second "nice" does, yet the ratio of their attention weights is the same in both: a layer that
+    looks at the right word in one looks at the wrong word in the other. The second of two layers
+    scores states that have seen the context.
+    """
+    texts = ["The city is nice. my dog is mean", "my dog is nice. The city is mean"]
+    words = [tokenizer.tokenize(text) for text in texts]
+    assert all((found[3], found[8]) == ("nice", "mean") for found in words), "[CLS] is before them"
+    ratios = {}
+    for preset, layer in (("tiny", 0), ("pair", 0), ("pair", 1)):
+        attention = attention_of_cls(tokenizer, preset, architecture, texts, layer)
+        assert not np.allclose(attention[0], attention[1], rtol=1e-3), "other words have changed"
+        ratios[preset, layer] = np.log(attention[:, 4] / attention[:, 9])
+    exact = ROUNDING[architecture]
+    assert ratios["tiny", 0][0] == pytest.approx(ratios["tiny", 0][1], abs=exact)
+    assert ratios["pair", 0][0] == pytest.approx(ratios["pair", 0][1], abs=exact)
+    assert abs(ratios["pair", 1][0] - ratios["pair", 1][1]) > 0.01, "the control: two layers can"
+
+
+@pytest.mark.parametrize("architecture", ROUNDING)
+def test_in_one_layer_no_other_word_moves_the_ratio_of_two_weights(
+    architecture: str, tokenizer: Any
+) -> None:
+    rng = np.random.default_rng(0)
+    others = [word for word in tokenizer.get_vocab() if word.isalpha()]
+    texts = []
+    for _ in range(20):
+        words = list(rng.choice(others, size=10))
+        words[3], words[8] = "nice", "mean"
+        texts.append(" ".join(words))
+    attention = attention_of_cls(tokenizer, "tiny", architecture, texts, 0)
+    ratio = np.log(attention[:, 4] / attention[:, 9])
+    assert np.ptp(ratio) < ROUNDING[architecture]
+    assert np.ptp(np.log(attention[:, 4] / attention[:, 5])) > 0.1, "another word, another score"
 
 
 def test_a_small_gpt2_learns_and_reads_its_last_word_but_padding(

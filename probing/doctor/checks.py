@@ -28,7 +28,7 @@ from probing.doctor.subject import (
     eager_attention,
 )
 from probing.progress import Progress
-from probing.sentences import draw
+from probing.sentences import bare, draw
 from probing.states.editing import edited
 from probing.states.parts import ActivationError, blocks_of
 from probing.states.store import fingerprint
@@ -199,7 +199,7 @@ def spans(patient: Patient) -> tuple[bool, str]:
     rows = patient.sentences(SPANS_PER_SPLIT)
     for row in rows:
         spelled, word = row["text"][slice(*row["span"])], row["words"][row["location"]]
-        if spelled != word or row["roles"][row["location"]] != "informative":
+        if spelled not in (word, bare(word)) or row["roles"][row["location"]] != "informative":
             return False, f"{spelled!r} where {word!r} should be, in {row['split']}"
     align_spans(patient.tokenizer, [row["text"] for row in rows], [row["span"] for row in rows])
     return True, f"{len(rows)} spans decode to their words"

@@ -6,7 +6,6 @@ offsets[i]:offsets[i + 1]. Models need padded batches: ``Padded`` converts in bo
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ import numpy as np
 
 from data_gen import align_spans
 from probing.arrays import BoolArray, FloatArray, IntArray, Known, as_array
-from probing.sentences import columns_of, informative_words
+from probing.sentences import bare, columns_of, informative_words
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -280,10 +279,11 @@ def _in_distractors(
     first_words = np.cumsum([0, *n_words[:-1]])
     # Some tokenizers count the space before a word as part of the word.
     inner = np.maximum(characters[:, 0], characters[:, 1] - 1)
-    place = np.repeat(starts[first_words], lengths) + inner
-    word = np.searchsorted(starts, place, side="right") - 1
+    shift = np.repeat(starts[first_words], lengths)
+    word = np.searchsorted(starts, shift + inner, side="right") - 1
     is_distractor = np.array([role == "distractor" for sentence in roles for role in sentence])
     # The full stop behind a distractor is not a distractor itself.
-    bare = [len(word.rstrip(string.punctuation)) for sentence in words for word in sentence]
-    is_inside = place - starts[word] < np.array(bare)[word]
+    size_of = {word: len(bare(word)) for sentence in words for word in sentence}
+    bare_sizes = np.array([size_of[word] for sentence in words for word in sentence])
+    is_inside = shift + characters[:, 0] < (starts + bare_sizes)[word]
     return np.asarray(is_distractor[word] & is_inside & (characters[:, 1] > characters[:, 0]))

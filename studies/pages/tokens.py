@@ -89,7 +89,7 @@ def look_at(
         span = tokens.sentence(i)
         ids = tokens.ids[span].tolist()
         names = tokenizer.convert_ids_to_tokens(ids)
-        # The words of a text are masked whole: a mark behind a word has no effect of its own.
+        # The words of a text are masked, not the marks behind them.
         starts = np.cumsum([0, *(len(word) + 1 for word in row["words"])])
         effects = dict(zip(starts.tolist(), map(rounded, masked[i]), strict=False))
         firsts = tokens.characters[span][:, 0].tolist()
