@@ -467,6 +467,14 @@ def test_rows_of_figure_1_are_named_and_a_model_without_data_has_none() -> None:
     assert key[-2:] == ["range over 5 training seeds", "told in training which word decides"]
 
 
+def test_the_key_lists_only_what_is_drawn() -> None:
+    tables = tables_of_figure_1()
+    tables["dots"] = tables["dots"].query("series == 'tiny'")
+    key = [text.get_text() for text in plot_figure1(SENTENCES, **tables).legends[0].get_texts()]
+    splits = [SPLIT_NAMES[name] for name in FIVE[1:]]
+    assert key == [*splits, "chance", "range over 5 training seeds"]
+
+
 def test_equal_accuracies_left_of_the_axis_are_written_once() -> None:
     tables = tables_of_figure_1()
     tables["dots"] = tables["dots"].assign(accuracy=0.0)

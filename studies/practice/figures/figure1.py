@@ -273,20 +273,26 @@ def _write_low_values(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _draw_key(ax: Axes, table: pd.DataFrame) -> None:
-    seeds = table["seeds"][(table["kind"] == "range") & (table["seeds"] > 1)].astype(int)
+    """What is drawn: splits, chance, kinds of lines, and the dagger."""
+    seeds = table["seeds"][(table["kind"] == "range") & (table["seeds"] > 1)]
     ranges = f"range over {_span(seeds)} training seeds" if len(seeds) else "range over seeds"
     kinds = {"interval": "95% interval over words", "range": ranges}
-    handles = [Line2D([], [], **_marks(split)) for split in SPLIT_STYLES]
-    labels = [SPLIT_NAMES.get(split, "initial embeddings") for split in SPLIT_STYLES]
-    handles += [
-        Line2D([], [], color=BLACK, lw=0.7, ls=":"),
-        *(Line2D([], [], color=BLACK, **KIND_STYLES[kind]) for kind in kinds),
-        Line2D([], [], color=BLACK, marker="$†$", ms=6, mew=0, ls=""),
-    ]
-    labels += ["chance", *kinds.values(), "told in training which word decides"]
+    key: dict[str, dict[str, Any]] = {
+        SPLIT_NAMES.get(split, "initial embeddings"): _marks(split)
+        for split in SPLIT_STYLES
+        if split in set(table["split"])
+    }
+    key["chance"] = {"color": BLACK, "lw": 0.7, "ls": ":"}
+    for kind, style in KIND_STYLES.items():
+        if kind in set(table["kind"]):
+            key[kinds[kind]] = {"color": BLACK, **style}
+    if any(SERIES[name].short.endswith("†") for name in table["series"]):
+        dagger = {"color": BLACK, "marker": "$†$", "ms": 6, "mew": 0, "ls": ""}
+        key["told in training which word decides"] = dagger
+    handles = [Line2D([], [], **style) for style in key.values()]
     figure: Any = ax.figure
     corner = 0.06 / SIZE[0], 0.06 / SIZE[1]
-    figure.legend(handles, labels, ncols=3, loc="lower left", bbox_to_anchor=corner, **KEY)
+    figure.legend(handles, list(key), ncols=3, loc="lower left", bbox_to_anchor=corner, **KEY)
 
 
 def _draw_plane(ax: Axes, table: pd.DataFrame) -> None:
