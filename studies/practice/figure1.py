@@ -189,7 +189,9 @@ def sparsity_part(options: Options, models: pd.DataFrame) -> tuple[pd.DataFrame,
     from probing.models.training import one_torch_thread
     from probing.states.views import sentence_views
 
-    model, tokenizer = load_model(str(transformers(options)["pair"][SHOWN].output), "classifier")
+    model, tokenizer = load_model(
+        str(transformers(options)["pair"][SHOWN].output), head="classifier"
+    )
     dataset = build_dataset("sentiment", extended=True)
     sentences = []
     with one_torch_thread():

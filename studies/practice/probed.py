@@ -143,12 +143,19 @@ def says_of_paper(model: str, tables: Tables) -> Said:
     own = {"trained": f"{name} [CLS]", "untrained": f"untrained {name}"}
     initial = {own[row.model]: number(row.accuracy) for row in first.itertuples()}
     wide.insert(0, "initial embeddings", pd.Series({"BERT [CLS]": number(INITIAL), **initial}))
+    above = tables["probes"].query("layer > 0 and split == 'train' and control == 'none'")
+    sds = above.groupby("model")["state_sd"].agg(["min", "max"])
+    spread = ", ".join(
+        f"{sds.loc[model, 'min']:.4f} to {sds.loc[model, 'max']:.4f} in {own[str(model)]}"
+        for model in sds.index
+    )
     return [
         "The paper's protocol: data as released, [CLS] (the last token of a decoder), raw states, "
         "scikit-learn's default C = 1, mean over the layers; the first row are the published bars "
         "of bert-base-uncased. C = 1 on raw states is a penalty in the units of the states, which "
         "differ between models: what this protocol gives depends on the scale of a model's states, "
-        "and a low accuracy on `train` says that the penalty, not the model, is the limit.",
+        "and a low accuracy on `train` says that the penalty, not the model, is the limit. Standard "
+        f"deviation over sentences of a coordinate of the probed state, by layer: {spread}.",
         wide.rename_axis(index="accuracy").fillna(""),
     ]
 

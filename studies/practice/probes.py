@@ -177,6 +177,11 @@ def probed(
         return fits, tables | {"cells": cells}
 
     fits, tables = fit(probes, C=PAPER_C if paper else None, standardize=not paper)
+    if paper:  # a penalty on raw states is one in their units
+        sizes = {
+            layer: float(states["train"].at(layer, "summary")[0].std(0).mean()) for _, layer in fits
+        }
+        tables["probes"]["state_sd"] = tables["probes"]["layer"].map(sizes)
     cells, parts = tables.pop("cells"), {"none": tables}
     if name == "trained" and not options.no_controls and set(probes) != {"location"}:
         parts["shuffled labels"] = shuffled(fit, probes, options.seed)
