@@ -25,6 +25,14 @@ def sentiment() -> Any:
 
 
 @pytest.fixture(scope="session")
+def wide() -> Any:
+    """The wide dataset with all its splits."""
+    from data_gen import build_dataset
+
+    return build_dataset("sentiment-wide", extended=True)
+
+
+@pytest.fixture(scope="session")
 def tokenizer(sentiment: Any) -> Any:
     """The word-level tokenizer of its training split."""
     from data_gen import build_tokenizer

@@ -9,6 +9,7 @@ from small_models import byte_level, wordpiece, wrap
 from tokenizers import (
     Tokenizer,
     models,
+    pre_tokenizers,
 )
 from transformers import AutoTokenizer
 
@@ -26,6 +27,11 @@ BUILDERS = [build_tokenizer, wordpiece, byte_level, byte_level_untrimmed]
 @pytest.fixture(scope="module", params=BUILDERS, ids=lambda build: build.__name__)
 def tokenizer(request: pytest.FixtureRequest, sentiment: Any) -> Any:
     return request.param(sentiment["train"]["text"][:])
+
+
+@pytest.fixture(params=BUILDERS, ids=lambda build: build.__name__)
+def build_any(request: pytest.FixtureRequest) -> Any:
+    return request.param
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -78,6 +84,43 @@ def test_masks_of_many_sentences_are_those_of_each_alone(
             spaces = [text[a:b].strip() == "" for a, b in encoding["offset_mapping"]]
             got = [bool(x and not s) for x, s in zip(mask[here], spaces, strict=True)]
             assert got == expected, (text, role)
+
+
+def test_a_mark_behind_the_informative_word_is_not_part_of_it(build_any: Any, wide: Any) -> None:
+    """The wide dataset glues full stops and commas to informative words and distractors."""
+    tokenizer = build_any(wide["train"]["text"][:2000])
+    rows = wide["train"].shuffle(seed=0)[:300]
+    tokens = tokenise(tokenizer, rows)
+    glued = 0
+    for i, (text, words, roles) in enumerate(
+        zip(rows["text"], rows["words"], rows["roles"], strict=True)
+    ):
+        here = tokens.sentence(i)
+        characters = tokens.characters[here]
+        masks = {"informative": tokens.informative[here], "distractor": tokens.distractor[here]}
+        for role, mask in masks.items():
+            spelled = "".join(text[a:b] for a, b in characters[mask]).replace(" ", "")
+            pairs = zip(words, roles, strict=True)
+            assert spelled == "".join(word.strip(".,") for word, own in pairs if own == role)
+        assert not (masks["informative"] & masks["distractor"]).any()
+        marks = [text[a:b].strip() in set(".,") for a, b in characters]
+        for mask in masks.values():
+            assert not (mask & marks & (characters[:, 1] > characters[:, 0])).any()
+        glued += words[rows["location"][i]].endswith(".")
+    assert glued > 30, "the control: some informative words have a full stop"
+
+
+def test_a_token_of_a_distractor_and_its_mark_is_a_distractor() -> None:
+    """A tokenizer that splits at spaces alone has one token for "nice."."""
+    vocabulary = {"[PAD]": 0, "[UNK]": 1, "is": 2, "nice.": 3, "dog": 4, "mean": 5}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words = ["is", "nice.", "dog", "is", "mean"]
+    roles = ["neutral", "distractor", "neutral", "neutral", "informative"]
+    rows = {"text": [" ".join(words)], "span": [(16, 20)], "words": [words], "roles": [roles]}
+    tokens = tokenise(wrap(tokenizer), rows)
+    assert tokens.distractor.tolist() == [False, True, False, False, False]
+    assert tokens.informative.tolist() == [False, False, False, False, True]
 
 
 def test_words_of_several_pieces_are_found_whole(sentiment: Any) -> None:

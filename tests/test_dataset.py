@@ -9,6 +9,7 @@ import pytest
 from data_gen import DatasetError, build_dataset, builtin_specs, parse_spec, read_spec
 from data_gen import stream_dataset as stream
 from data_gen.dataset import chosen_splits, features
+from data_gen.manifest import describe_split
 from data_gen.patterns import INFORMATIVE
 
 PUBLISHED_ROWS = {
@@ -17,6 +18,19 @@ PUBLISHED_ROWS = {
     "ood_tokens": 3_072,
     "ood_structure": 144,
     "ood_structure_tokens": 96,
+}
+
+# The sha256 of the rows as JSON lines (the manifest's), from before specs had samples.
+SHA256 = {
+    "train": "8715b88676334b22",
+    "test": "5181443c4905a9a8",
+    "ood_tokens": "28dfa1edfb2556a7",
+    "ood_structure": "1d08b525a05085fc",
+    "ood_structure_tokens": "831bfc1d36ba4016",
+}
+RELEASED_SHA256 = {
+    "sentiment": SHA256,
+    "sentiment-as-released": SHA256 | {"test": "0e9e212ae89bf877"},
 }
 
 # The words of the paper's appendix, in the released order, written down a second time.
@@ -91,6 +105,14 @@ def test_rows_are_the_published_ones_in_the_released_order(name: str) -> None:
     for split, rows in expected.items():
         found = zip(dataset[split]["text"][:], dataset[split]["label"][:], strict=True)
         assert list(found) == rows
+
+
+@pytest.mark.parametrize("name", RELEASED_SHA256)
+def test_rows_are_those_of_earlier_versions_in_every_column(name: str) -> None:
+    """Specs may gain keys and tokenizers may change; these rows do not."""
+    dataset = build_dataset(name)
+    found = {split: describe_split(rows)["sha256"][:16] for split, rows in dataset.items()}
+    assert found == RELEASED_SHA256[name]
 
 
 @pytest.mark.parametrize(
