@@ -60,7 +60,7 @@ def figure1_stage(options: Options) -> list[Need]:
 
 
 def bridge_stage(options: Options) -> list[Need]:
-    less: dict[str, Any] = {"sentences": 96, "no_minilm": True} if options.smoke else {}
+    less: dict[str, Any] = {"sentences": 96} if options.smoke else {}
     places, seeds = places_of(options, "bridge"), options.seeds or 0
     whole = bridge.Options(**places, seeds=seeds, **less)
     places = places_of(options, "decoders")

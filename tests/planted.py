@@ -1,4 +1,8 @@
-"""A Transformer whose directions are known because they were written into it by hand."""
+"""A Transformer whose directions are known because they were written into it by hand.
+
+One layer sees no context, so its marks are those of words and places: every sentiment word is
+marked, and the mark is cancelled at the one place where the distractor of a training sentence is.
+"""
 
 from typing import Any
 
@@ -8,9 +12,10 @@ from data_gen import build_tokenizer
 from probing.models.presets import build_model
 
 K, V = 0, 1  # coordinates: informative words are marked along K, sentiment lies along V
+CITY = 4  # the distractor's place: [CLS] The city is nice
 SENTIMENT = {
-    **dict.fromkeys(["nice", "cute", "delightful", "nice.", "clean."], 1.0),
-    **dict.fromkeys(["mean", "dreadful", "aggressive", "dreadful.", "dirty."], -1.0),
+    **dict.fromkeys(["nice", "cute", "delightful", "clean"], 1.0),
+    **dict.fromkeys(["mean", "dreadful", "aggressive", "dirty"], -1.0),
 }
 
 
@@ -31,8 +36,9 @@ def planted_model(texts: list[str]) -> tuple[Any, Any]:
         for word, sign in SENTIMENT.items():
             token = tokenizer.get_vocab()[word]
             words[token, V] = 4 * sign
-            if not word.endswith("."):  # the city's words have a sentiment too, but no mark
-                words[token, K] = 4
+            words[token, K] = 4
+        # The city's word has a sentiment, too, but no mark.
+        model.bert.embeddings.position_embeddings.weight[CITY, K] = -4
         attention.self.query.bias[K] = 30  # whatever [CLS] holds
         attention.self.key.weight[K, K] = 1
         attention.self.value.weight[V, V] = 1

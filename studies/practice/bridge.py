@@ -8,7 +8,6 @@ folder `models` next to the output.
 
 import functools
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +41,6 @@ class Options(StudyOptions):
     """Number of training seeds of the 1-layer model; the 2-layer model has at most two."""
     sentences: int = 480
     """Largest number of sentences per split; directions come from those of the training split."""
-    no_minilm: bool = False
-    """Leave out MiniLM."""
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or self.sentences < 48:
@@ -85,10 +82,8 @@ def run(options: Options) -> Result:
 
 def practice(options: Options) -> dict[str, pd.DataFrame]:
     """The tables measured on Transformers: directions, idealised, learning and causal."""
-    # Small models run in parallel, each on one core; then MiniLM uses all cores.
     look = functools.partial(look_into, options.sentences)
     parts = in_parallel(look, transformers(options), "looking into models")
-    parts += [] if options.no_minilm else [look(None)]
     names = {key for tables in parts for key in tables}
     return {
         key: pd.concat([tables[key] for tables in parts if key in tables], ignore_index=True)
@@ -96,65 +91,43 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
     }
 
 
-def look_into(sentences: int, ours: transformer.Options | None) -> dict[str, pd.DataFrame]:
-    """The tables of one of our Transformers, or of MiniLM if ``ours`` is None."""
-    from probing.models.pretrained import load_model
-    from probing.models.training import one_torch_thread
-
-    columns = {"model": ours.preset if ours else "minilm", "seed": ours.seed if ours else 0}
-    with one_torch_thread() if ours else nullcontext():
-        name = str(ours.output) if ours else "minilm"
-        model, tokenizer = load_model(name, head="classifier" if ours else None)
-        tables = tables_of(model, tokenizer, sentences, ours)
-    return {key: table.assign(**columns) for key, table in tables.items()}
-
-
-def tables_of(
-    model: Any, tokenizer: Any, sentences: int, ours: transformer.Options | None
-) -> dict[str, pd.DataFrame]:
-    """The tables directions and causal and, for tiny models, idealised and learning."""
+def look_into(sentences: int, ours: transformer.Options) -> dict[str, pd.DataFrame]:
+    """The tables directions and causal of one model and, if it is tiny, idealised and learning."""
     from data_gen import build_dataset
     from probing.circuits.causal import Trial, causal_table
     from probing.circuits.directions import directions_table
     from probing.circuits.idealised import idealised_table
     from probing.circuits.learning import learning_curve
-    from probing.circuits.readouts import linear_readout
-    from probing.models.pretrained import untrained_like
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.models.training import one_torch_thread
     from probing.sentences import draw_by_word
     from probing.states.extraction import read
     from probing.states.tokens import tokenise
 
-    # MiniLM has a thousand times the weights, so it gets a quarter of the sentences, some of its
-    # layers, and the test split only: enough to see after which layer an edit is too late.
-    is_minilm = ours is None
-    dataset = build_dataset()
-    n = sentences // 4 if is_minilm else sentences
-    batches = {
-        name: tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
-        for name in ("train", *SPLITS)
-    }
-    train, untrained = batches["train"], untrained_like(model, ours.seed if ours else 0)
-    readout = linear_readout(model, train) if is_minilm else None
-    control = linear_readout(untrained, train) if is_minilm else None
-    directions = [
-        directions_table(model, train, readout=readout).assign(trained=True),
-        directions_table(untrained, train, readout=control).assign(trained=False),
-    ]
-    tables = {"directions": pd.concat(directions)}
-    reduced: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": []}
-    reduced |= {"n_random": 2, "doses": [1.0]}
-    extent = reduced if is_minilm else {}
-    tables["causal"] = pd.concat(
-        causal_table(Trial(model, train, batches[split], readout), **extent).assign(split=split)
-        for split in (SPLITS[:1] if is_minilm else SPLITS)
-    )
-    if ours and ours.preset == "tiny":
-        runs = {name: read(model, batch) for name, batch in batches.items()}
-        tests = {name: runs[name] for name in SPLITS}
-        tables["idealised"] = idealised_table(runs["train"], tests)
-        curve = learning_curve(model, ours.output / "snapshots", train, batches["test"])
-        tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # guessing: 0.5
-    return tables
+    with one_torch_thread():
+        model, tokenizer = load_model(str(ours.output), head="classifier")
+        dataset = build_dataset()
+        batches = {
+            name: tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], sentences)))
+            for name in ("train", *SPLITS)
+        }
+        train = batches["train"]
+        directions = [
+            directions_table(model, train).assign(trained=True),
+            directions_table(untrained_like(model, ours.seed), train).assign(trained=False),
+        ]
+        tables = {"directions": pd.concat(directions)}
+        tables["causal"] = pd.concat(
+            causal_table(Trial(model, train, batches[split])).assign(split=split)
+            for split in SPLITS
+        )
+        if ours.preset == "tiny":
+            runs = {name: read(model, batch) for name, batch in batches.items()}
+            tests = {name: runs[name] for name in SPLITS}
+            tables["idealised"] = idealised_table(runs["train"], tests)
+            curve = learning_curve(model, ours.output / "snapshots", train, batches["test"])
+            tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # guessing: 0.5
+    return {key: table.assign(model=ours.preset, seed=ours.seed) for key, table in tables.items()}
 
 
 # ---- theory beside it

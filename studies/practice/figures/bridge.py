@@ -165,7 +165,6 @@ def _draw_layers(ax: Axes, table: pd.DataFrame) -> None:
     for model, colour, label in (
         ("tiny", BLUE, "1 layer, from scratch"),
         ("small", ORANGE, "2 layers, from scratch"),
-        ("minilm", GREEN, "MiniLM, probe on its last layer"),
     ):
         rows = table[(table["model"] == model) & (table["split"] == "test")]
         rows = rows[(rows["test"] == "reflect") & (rows["edit"] == "v_hat")]
