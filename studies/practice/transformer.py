@@ -69,6 +69,8 @@ class Options(StudyOptions):
     """Learning rate of AdamW, which decays linearly; 0.001 (modernbert 0.003, decoders 0.005)."""
     validation: bool = False
     """Train on four fifths of the training split and evaluate on the last fifth alone."""
+    max_rows: int | None = None
+    """Evaluate on at most so many sentences per split, drawn at random; by default on all."""
     snapshots: bool = False
     """Also save the weights at 24 steps of the training, in OUTPUT/snapshots."""
     output: Path = Path("results/transformer")
@@ -85,23 +87,39 @@ class Options(StudyOptions):
 
 
 def tiny_models(
-    folder: Path, seeds: int, architecture: ArchitectureName = "bert"
+    folder: Path,
+    seeds: int,
+    architecture: ArchitectureName = "bert",
+    embeddings: str = "scratch",
 ) -> dict[str, Options]:
-    """The options by name of the 1-layer models, one per seed, that figure1 and bridge share.
+    """The options by name of the 1-layer models, one per seed, that several studies share.
 
-    They are named tiny-0, tiny-1, ..., those of a decoder tiny-gpt2-0, tiny-llama-0, ...
+    They are named tiny-0, tiny-1, ..., those of a decoder tiny-gpt2-0, tiny-llama-0, ..., those
+    with frozen vectors tiny-glove-0, ...
     """
-    kind = "tiny" if architecture == "bert" else f"tiny-{architecture}"
-    one = Options(architecture=architecture, snapshots=True)
+    differs = [architecture] * (architecture != "bert") + [embeddings] * (embeddings != "scratch")
+    kind = "-".join(["tiny", *differs])
+    one = Options(architecture=architecture, embeddings=embeddings, snapshots=True)
     return {
         (name := f"{kind}-{seed}"): replace(one, seed=seed, output=folder / name)
         for seed in range(seeds)
     }
 
 
+def brief(options: Options, max_rows: int = 96) -> Options:
+    """The options of the same training for a study that needs the model but not its metrics.
+
+    Evaluating 60 000 sentences takes longer than the training; the folder has a name of its own.
+    """
+    output = options.output.with_name(f"{options.output.name}-brief")
+    return replace(options, max_rows=max_rows, output=output)
+
+
 def run(options: Options) -> Result | None:
     start = time.perf_counter()
     check_embeddings(options)
+    if options.max_rows is not None and options.max_rows < 1:
+        raise ValueError("--max-rows must be at least 1")
     if options.plain and options.shuffle:
         raise ValueError("--plain trains on the sentences as they are; leave out --shuffle")
     first_process = os.environ.get("RANK", "0") == "0"
@@ -110,13 +128,15 @@ def run(options: Options) -> Result | None:
     from data_gen import read_spec
     from probing.evaluation import evaluate
     from probing.models.training import SNAPSHOTS, one_torch_thread
+    from probing.sentences import at_most
 
     try:
         model, tokenizer, dataset = trained(options, checkpoints, quiet=not first_process)
         if not first_process:
             return None
         with one_torch_thread():
-            table = evaluate(model, tokenizer, dataset)
+            rows = options.max_rows
+            table = evaluate(model, tokenizer, at_most(dataset, rows) if rows else dataset)
     except ValueError:  # bad input: there is nothing to resume
         shutil.rmtree(checkpoints, ignore_errors=True)
         raise
@@ -131,7 +151,7 @@ def run(options: Options) -> Result | None:
             shutil.copytree(checkpoints / SNAPSHOTS, folder / SNAPSHOTS)
 
     remark = f"trained and evaluated in {seconds:.0f} s"
-    if hint := advice(table, options):
+    if hint := advice(table, options, len(dataset["train"])):
         remark = f"{hint}\n{remark}"
     return Result({"metrics": table}, {}, remark, write, scratch=checkpoints)
 
@@ -147,14 +167,14 @@ def check_embeddings(options: Options) -> None:
         raise ValueError(f"--embeddings {options.embeddings}: no such file, nor {known}")
 
 
-def advice(table: pd.DataFrame, options: Options) -> str:
-    """A note to train longer if the training split was not learned; else an empty text."""
+def advice(table: pd.DataFrame, options: Options, n_train: int) -> str:
+    """A note to train longer if the n_train sentences were not learned; else an empty text."""
     from probing.models.training import TrainingConfig
 
     train = table.set_index("split").loc["train"]
     if train["accuracy"] >= LEARNED:
         return ""
-    n_steps = math.ceil(train["rows"] * options.epochs / TrainingConfig.batch_size)
+    n_steps = math.ceil(n_train * options.epochs / TrainingConfig.batch_size)
     epochs = max(2 * options.epochs, math.ceil(options.epochs * ENOUGH_STEPS / n_steps))
     return (
         f"note: accuracy {train['accuracy']:.3f} on the training split after {n_steps} steps; "
@@ -194,7 +214,7 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
     if options.validation:
         dataset = validation_split(dataset)
     texts, labels = dataset["train"]["text"][:], dataset["train"]["label"][:]
-    moved = SHUFFLED if options.shuffle else {}
+    moved: dict[str, Any] = SHUFFLED if options.shuffle else {}
     training = TrainingConfig(
         seed=options.seed,
         epochs=options.epochs,
