@@ -62,8 +62,8 @@ def figure1_stage(options: Options) -> list[Need]:
 
 
 def bridge_stage(options: Options) -> list[Need]:
-    less: dict[str, Any] = {"sentences": 96, "no_minilm": True} if options.smoke else {}
     places, seeds = places_of(options, "bridge"), options.seeds or 0
+    less: dict[str, Any] = {"sentences": 96, "order_seeds": seeds} if options.smoke else {}
     whole = bridge.Options(**places, seeds=seeds, **less)
     places = places_of(options, "decoders")
     beside = decoders.Options(**places, seeds=seeds, sentences=whole.sentences)

@@ -132,7 +132,7 @@ def test_bad_options_are_one_line_and_leave_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_trained_model_meets_every_claim(tmp_path: Path, capsys: Any) -> None:
     """The whole study on one seed; five are in results/bridge."""
-    options = bridge.Options(seeds=1, no_minilm=True, output=tmp_path / "bridge")
+    options = bridge.Options(seeds=1, output=tmp_path / "bridge")
     folder = make(bridge.STUDY, options)
     tables = {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
     directions = tables["directions"].query("model == 'tiny'").set_index("trained")

@@ -136,7 +136,7 @@ def test_overlaps_are_those_of_the_theory() -> None:
     e = np.eye(3)
 
     def overlaps(key: Any, value: Any, k_hat: Any, v_hat: Any) -> Overlaps:
-        directions = StateDirections(k_hat, v_hat, k_hat, v_hat, v_hat, 0.0, 1.0)
+        directions = StateDirections(k_hat, v_hat, k_hat, v_hat, v_hat, 0.0, 1.0, 1.0)
         return head_overlaps(Head(1, 1, key, value), directions)
 
     found = overlaps(e[0], e[1], e[0], (e[1] + e[2]) / np.sqrt(2))

@@ -135,6 +135,7 @@ def test_a_split_of_few_words_is_called_so() -> None:
 
 def test_more_epochs_are_suggested_where_training_was_too_short() -> None:
     options = transformer.Options(epochs=2)
-    short = pd.DataFrame({"split": ["train"], "rows": [192], "accuracy": [0.5]})
-    assert "after 6 steps; more epochs may help: --epochs 84" in transformer.advice(short, options)
-    assert transformer.advice(short.assign(accuracy=0.95), options) == ""
+    short = pd.DataFrame({"split": ["train"], "accuracy": [0.5]})
+    hint = transformer.advice(short, options, 192)
+    assert "after 6 steps; more epochs may help: --epochs 84" in hint
+    assert transformer.advice(short.assign(accuracy=0.95), options, 192) == ""

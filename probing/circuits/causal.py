@@ -16,6 +16,7 @@ import pandas as pd
 from probing.arrays import FloatArray
 from probing.circuits.directions import (
     StateDirections,
+    first_component,
     informative_states,
     state_directions,
     word_states,
@@ -135,16 +136,15 @@ def causal_table(
     trained, before = read(trial.model, trial.train, trial.readout), trial.run()
     watched, _ = reading_head(trained)
     n_layers = anatomy_of(trial.model).n_layers
+    erasing = {"erase value", "erase location"} & {*tests}
     runs: list[tuple[dict[str, Any], AbstractContextManager[Any]]] = []
     for layer in range(n_layers + 1) if layers is None else layers:
         directions, words = state_directions(trained, layer), word_states(trained, layer)
         rng = np.random.default_rng([seed, layer])
         draw = partial(random_directions, words.shape[1], n_random, rng)
         random = {"random": draw(), "random (states)": draw(words)}
-        for test in (
-            *_erasures(trial, trained, directions, layer, random),
-            *_turns(trial, trained, directions, layer, random, doses),
-        ):
+        erasures = _erasures(trial, trained, directions, layer, random) if erasing else ()
+        for test in (*erasures, *_turns(trial, trained, directions, layer, random, doses)):
             if test.test not in tests:
                 continue
             row = {"test": test.test, "edit": test.name, "site": test.site, "layer": layer}
@@ -175,12 +175,21 @@ def _erasures(
 ) -> Iterator[CausalTest]:
     """Edits that erase the label (at the informative token, the distractor and the summary) or the
     location (at all words).
+
+    A direction of small variance is easily missed, so there are two more controls at the
+    informative token: the first principal component of all words, and that of what is left of them
+    without v_hat.
     """
     labels, states = trial.train.labels, informative_states(trained, layer)
+    words, v_hat = word_states(trained, layer), directions.v_hat
     by_name = {"mean difference": directions.v_difference, "LEACE": None}
-    by_name |= {"probe direction": directions.v_hat, **random}
+    by_name |= {"probe direction": v_hat, **random}
     by_name |= {"standardised probe": directions.v_standardised}
+    large = {"first component": first_component(words)}
+    large["first component across v_hat"] = first_component(words - np.outer(words @ v_hat, v_hat))
     isotropic = {"random": random["random"]}
+    here_only = {*large, *random} - {*isotropic}
+    by_name |= large
     for site in ("informative", "distractor", "summary"):
         if not bool(trial.test.site(site).any()):
             continue
@@ -191,12 +200,12 @@ def _erasures(
             if np.linalg.norm(positive - negative) < 1e-8:
                 continue  # at the embeddings [CLS] does not depend on the label
         for name, edit in _erasers(by_name, states, labels):
-            if name in isotropic or name not in random or site == "informative":
+            if name not in here_only or site == "informative":
                 yield CausalTest("erase value", name, site, edit)
     by_name = {"mean difference": directions.k_difference, "LEACE": None}
     by_name |= {"probe direction": directions.k_hat, **random}
     informative = trained.tokens.words_only().informative
-    for name, edit in _erasers(by_name, word_states(trained, layer), informative):
+    for name, edit in _erasers(by_name, words, informative):
         yield CausalTest("erase location", name, "all words", edit)
 
 

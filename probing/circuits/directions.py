@@ -37,6 +37,7 @@ class StateDirections:
     v_standardised: FloatArray  # of a value probe on standardised states, the usual kind of probe
     v_middle: float  # coordinate along v_hat half-way between the means of the two labels
     v_distance: float  # along v_hat, from the mean of label 0 to that of label 1
+    v_share: float  # of the variance of informative tokens, along v_hat
 
 
 def state_directions(states: States, layer: int) -> StateDirections:
@@ -63,7 +64,13 @@ def state_directions(states: States, layer: int) -> StateDirections:
         v_standardised=standardised.direction_,
         v_middle=sum(along) / 2,
         v_distance=along[0] - along[1],
+        v_share=float(np.var(informative @ value.direction_) / np.var(informative, axis=0).sum()),
     )
+
+
+def first_component(states: FloatArray) -> FloatArray:
+    """The direction (d,) along which states (n, d) vary most."""
+    return np.asarray(np.linalg.eigh(np.cov(states, rowvar=False))[1][:, -1])
 
 
 def word_states(states: States, layer: int) -> FloatArray:
@@ -131,6 +138,7 @@ def directions_table(
         directions = below(head.layer - 1)  # a head reads the states of the layer below
         measures = {
             "cosine_of_probes": cosine(directions.k_hat, directions.v_hat),
+            "v_share": directions.v_share,
             "attention_mass": float(mass[head.layer - 1, head.head - 1]),
         }
         overlaps = overlap_columns(head_overlaps(head, directions))

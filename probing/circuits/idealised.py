@@ -1,7 +1,9 @@
-"""The paper's predictor on the states of a Transformer.
+"""The paper's predictor on the states of a Transformer, with its own gate and with two others.
 
-notation: T(x) = sum_l gate(lam (x_l . k - threshold)) x_l . v, x centred on the informative tokens
-k and v are those of linear probes, or fitted to the labels alone by ``slr``'s estimator.
+notation: T(x) = sum_l gate(lam (x_l . k - threshold)) x_l . v, x centred
+The paper's gate is the two-sided erf; the one-sided (1 + erf)/2 is ours. k and v are those of
+linear probes, which are given the location of the informative token in training sentences, or
+fitted to the labels of sentences alone by ``slr``'s estimator.
 """
 
 from collections.abc import Mapping
@@ -20,6 +22,8 @@ from slr.estimator import SingleLocationRegressor
 from slr.predictor import GATES, Gate, attention, predict
 
 SHARPNESS = 4.0  # lam times half the gap between informative and other tokens: open or shut
+LAMS = (0.5, 1.0, 2.0, 4.0, 8.0)  # times the root mean square of a coordinate of the states
+N_STARTS = 3
 
 
 class Predictor(NamedTuple):
@@ -47,7 +51,10 @@ def idealised_table(train: States, tests: Mapping[str, States], *, layer: int = 
 
 
 def from_probes(states: States, layer: int, gate: Gate) -> Predictor:
-    """The predictor with k_hat and v_hat; training tokens along k_hat set threshold and lam."""
+    """The predictor with k_hat and v_hat; training tokens along k_hat set threshold and lam.
+
+    All of these use location labels: the probes, centre, threshold and lam.
+    """
     directions = state_directions(states, layer)
     centre = informative_states(states, layer).mean(0)
     # The threshold is half-way between the lowest informative and the highest other tokens.
@@ -60,33 +67,31 @@ def from_probes(states: States, layer: int, gate: Gate) -> Predictor:
 
 
 def fitted(states: States, layer: int, gate: Gate) -> Predictor:
-    """The predictor with k and v fitted to the labels alone, not told which token is informative.
+    """The predictor with k, v and threshold fitted to the labels of sentences alone.
 
-    The loss is least squares (logistic for a softmax); centre and lam are those of ``from_probes``.
+    Nothing says which token is informative: states are centred on all words, the threshold starts
+    at 0, and the sharpness and the start are those with the least training loss. The loss is least
+    squares; for a softmax it is logistic, and k has the length that it is fitted to.
     """
-    start = from_probes(states, layer, gate)
-    tokens = states.tokens.words_only()
+    tokens, words = states.tokens.words_only(), word_states(states, layer)
+    centre = words.mean(0)
     if gate == "softmax":
-        head = SingleLocationHead(C=1e3).fit(word_states(states, layer) - start.centre, tokens)
+        head = SingleLocationHead(C=1e3).fit(words - centre, tokens)
         length = float(np.linalg.norm(head.k_))
         # The head's intercept is small beside its logits; the paper's predictor has none.
-        return start._replace(k=head.k_hat_, v=head.v_, lam=length, threshold=0.0)
+        return Predictor(gate, head.k_hat_, head.v_, length, 0.0, centre)
     # Padding is 0, so its value x . v is 0: it adds nothing, however open its gate.
-    centred = states.at(layer).astype(float) - start.centre
+    centred = states.at(layer).astype(float) - centre
     centred[states.tokens.special] = 0
-    X = states.tokens.padded().array(centred)
-    model = SingleLocationRegressor(
-        gate=gate,
-        lam=start.lam,
-        threshold=start.threshold,
-        fit_threshold=True,
-        unit_v=False,
-        n_starts=1,  # the start from moments is enough; random starts find nothing better
-        max_iter=200,
-        tol=1e-6,
-    )
-    model.fit(X, np.where(tokens.labels == 1, 1.0, -1.0))
-    return start._replace(k=model.k_, v=model.v_, threshold=model.threshold_)
+    X, y = states.tokens.padded().array(centred), np.where(tokens.labels == 1, 1.0, -1.0)
+    scale = float(np.sqrt(np.mean((words - centre) ** 2)))
+    options: dict[str, Any] = {"fit_threshold": True, "unit_v": False, "n_starts": N_STARTS}
+    options |= {"max_iter": 200, "tol": 1e-6}
+    fits = [
+        SingleLocationRegressor(gate=gate, lam=lam / scale, **options).fit(X, y) for lam in LAMS
+    ]
+    best = min(fits, key=lambda fit: fit.loss_)
+    return Predictor(gate, best.k_, best.v_, best.lam, best.threshold_, centre)
 
 
 def judge(predictor: Predictor, states: States, layer: int) -> tuple[BoolArray, FloatArray]:

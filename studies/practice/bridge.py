@@ -1,14 +1,14 @@
 """The bridge: k* and v* inside the Transformer, next to the idealised model, with causal tests.
 
-The study compares directions in the weights of every head with those of linear probes; applies the
-paper's predictor to real states; compares theory and practice during training; and measures what
-happens when directions are erased, reflected or steered. Missing models are trained first, in the
-folder `models` next to the output.
+The study compares directions in the weights of every head with those of linear probes, in models
+from scratch and in models whose word vectors are given and frozen; applies the paper's predictor to
+real states; compares theory and practice during training, and which of k and v is learned first;
+and measures what happens when directions are erased, reflected or steered. Missing models are
+trained first, in the folder `models` next to the output.
 """
 
 import functools
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,29 @@ import numpy as np
 import pandas as pd
 
 from studies.practice import transformer
-from studies.rendering import pivoted, ranged, spreads
-from studies.study import EARLIER, PROTOTYPE, Claim, Need, Result, Said, Tables, study
+from studies.rendering import interval, number, pivoted, ranged, spreads
+from studies.study import AUDIT, BEFORE, PROTOTYPE, Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
 SPLITS = ("test", "ood_structure")  # other splits have adjectives unknown to models from scratch
+KINDS = {  # model in the tables: its name on pages
+    "tiny": "1 layer, from scratch",
+    "tiny-glove": "1 layer, frozen GloVe vectors",
+    "small": "2 layers, from scratch",
+}
+THEORY = "theory (PGD)"
+EDITED: dict[str, dict[str, Any]] = {  # options of causal_table: which edits of each model
+    "tiny": {},
+    "tiny-glove": {"tests": ("erase value", "reflect"), "layers": (0,), "heads": ()},
+    "small": {"tests": ("reflect",)},
+}
+GATES = {  # the gate of slr: its name on pages
+    "erf": "erf, the paper's",
+    "one-sided": "one-sided, (1 + erf)/2: ours",
+    "softmax": "softmax",
+}
+SOURCES = {"fitted": "labels alone", "probes": "probes, given the location"}
 QUANTITIES = {  # column: its name in tables and figures
     "kappa": "alignment of k, |kappa|",
     "nu": "alignment of v, |nu|",
@@ -31,7 +48,14 @@ QUANTITIES = {  # column: its name in tables and figures
     "attention_mass": "attention on the informative token",
     "relative_error": "error, from 1 (knows nothing) to 0 (best possible)",
 }
-LEARNED = 0.9  # alignment above which k or v counts as learned, in theory and practice
+ACROSS = "first component across v_hat"  # an edit of probing/circuits/causal.py
+LEARNED = 0.9  # alignment above which k or v counts as learned, in the claims
+LEVELS = (0.5, 0.7, LEARNED, 0.95)
+DIRECTIONS = {  # suffix of the columns kappa and nu: whose k_hat and v_hat these are
+    "": "of each snapshot",
+    "_last": "of the last snapshot",
+    "_first": "of the first snapshot",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +63,11 @@ class Options(StudyOptions):
     output: Path = Path("results/bridge")
     """Folder for tables and figures."""
     seeds: int = 5
-    """Number of training seeds of the 1-layer model; the 2-layer model has at most two."""
+    """Number of training seeds of each 1-layer model; the 2-layer model has at most two."""
+    order_seeds: int = 20
+    """Number of seeds for cosines and the order of learning of the 1-layer model from scratch."""
     sentences: int = 480
     """Largest number of sentences per split; directions come from those of the training split."""
-    no_minilm: bool = False
-    """Leave out MiniLM."""
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or self.sentences < 48:
@@ -51,13 +75,17 @@ class Options(StudyOptions):
 
 
 def transformers(options: Options) -> list[transformer.Options]:
-    """The options of all Transformers from scratch, tiny ones first."""
+    """The options of all Transformers, those that take longest first."""
     folder = options.output.parent / "models"
-    small = [
-        transformer.Options(preset="small", seed=seed, output=folder / f"small-{seed}")
-        for seed in range(min(2, options.seeds))
-    ]
-    return [*transformer.tiny_models(folder, options.seeds).values(), *small]
+    small = transformer.small_models(folder, min(2, options.seeds)).values()
+    n = max(options.seeds, options.order_seeds)
+    glove = transformer.tiny_models(folder, options.seeds, embeddings="glove").values()
+    return [*small, *glove, *transformer.tiny_models(folder, n).values()]
+
+
+def kind_of(ours: transformer.Options) -> str:
+    """The name of a model in the tables."""
+    return ours.preset if ours.embeddings == "scratch" else f"{ours.preset}-{ours.embeddings}"
 
 
 def needs(options: Options) -> list[Need]:
@@ -69,12 +97,17 @@ def run(options: Options) -> Result:
 
     tables = practice(options)
     tables["theory"] = theory_curves()
-    both = {"Transformer": (tables["learning"], "seed"), "theory (PGD)": (tables["theory"], "run")}
-    for key, summary in (("theory_practice", start_and_end), ("order", order_of_learning)):
-        parts = [summary(table, by).assign(model=name) for name, (table, by) in both.items()]
-        tables[key] = pd.concat(parts)
+    curves = {
+        KINDS[str(model)]: part.drop(columns="model")
+        for model, part in tables["learning"].groupby("model")
+    }
+    parts = [start_and_end(table, "seed").assign(model=name) for name, table in curves.items()]
+    parts.append(start_and_end(tables["theory"], "run").assign(model=THEORY))
+    tables["theory_practice"] = pd.concat(parts)
+    tables["order"] = order_table(curves, tables["theory"])
+    scratch, frozen = (curves[KINDS[kind]] for kind in ("tiny", "tiny-glove"))
     figures = {
-        "learning": plot_learning(tables["learning"], tables["theory"]),
+        "learning": plot_learning(scratch, tables["theory"], frozen),
         "causal": plot_causal(tables["causal"]),
     }
     return Result(tables, figures)
@@ -85,10 +118,8 @@ def run(options: Options) -> Result:
 
 def practice(options: Options) -> dict[str, pd.DataFrame]:
     """The tables measured on Transformers: directions, idealised, learning and causal."""
-    # Small models run in parallel, each on one core; then MiniLM uses all cores.
-    look = functools.partial(look_into, options.sentences)
+    look = functools.partial(look_into, options)
     parts = in_parallel(look, transformers(options), "looking into models")
-    parts += [] if options.no_minilm else [look(None)]
     names = {key for tables in parts for key in tables}
     return {
         key: pd.concat([tables[key] for tables in parts if key in tables], ignore_index=True)
@@ -96,65 +127,47 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
     }
 
 
-def look_into(sentences: int, ours: transformer.Options | None) -> dict[str, pd.DataFrame]:
-    """The tables of one of our Transformers, or of MiniLM if ``ours`` is None."""
-    from probing.models.pretrained import load_model
-    from probing.models.training import one_torch_thread
+def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataFrame]:
+    """The table directions of one model and, of some, the tables learning, causal and idealised.
 
-    columns = {"model": ours.preset if ours else "minilm", "seed": ours.seed if ours else 0}
-    with one_torch_thread() if ours else nullcontext():
-        name = str(ours.output) if ours else "minilm"
-        model, tokenizer = load_model(name, head="classifier" if ours else None)
-        tables = tables_of(model, tokenizer, sentences, ours)
-    return {key: table.assign(**columns) for key, table in tables.items()}
-
-
-def tables_of(
-    model: Any, tokenizer: Any, sentences: int, ours: transformer.Options | None
-) -> dict[str, pd.DataFrame]:
-    """The tables directions and causal and, for tiny models, idealised and learning."""
+    1-layer models have a curve of learning. The first of those from scratch are edited in all ways,
+    those with frozen vectors are erased and reflected at the embeddings, and the 2-layer model is
+    reflected at every layer.
+    """
     from data_gen import build_dataset
     from probing.circuits.causal import Trial, causal_table
     from probing.circuits.directions import directions_table
     from probing.circuits.idealised import idealised_table
     from probing.circuits.learning import learning_curve
-    from probing.circuits.readouts import linear_readout
-    from probing.models.pretrained import untrained_like
+    from probing.models.pretrained import load_model, untrained_like
+    from probing.models.training import one_torch_thread
     from probing.sentences import draw_by_word
     from probing.states.extraction import read
     from probing.states.tokens import tokenise
 
-    # MiniLM has a thousand times the weights, so it gets a quarter of the sentences, some of its
-    # layers, and the test split only: enough to see after which layer an edit is too late.
-    is_minilm = ours is None
-    dataset = build_dataset()
-    n = sentences // 4 if is_minilm else sentences
-    batches = {
-        name: tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
-        for name in ("train", *SPLITS)
-    }
-    train, untrained = batches["train"], untrained_like(model, ours.seed if ours else 0)
-    readout = linear_readout(model, train) if is_minilm else None
-    control = linear_readout(untrained, train) if is_minilm else None
-    directions = [
-        directions_table(model, train, readout=readout).assign(trained=True),
-        directions_table(untrained, train, readout=control).assign(trained=False),
-    ]
-    tables = {"directions": pd.concat(directions)}
-    reduced: dict[str, Any] = {"layers": [0, 2, 4, 6], "heads": []}
-    reduced |= {"n_random": 2, "doses": [1.0]}
-    extent = reduced if is_minilm else {}
-    tables["causal"] = pd.concat(
-        causal_table(Trial(model, train, batches[split], readout), **extent).assign(split=split)
-        for split in (SPLITS[:1] if is_minilm else SPLITS)
-    )
-    if ours and ours.preset == "tiny":
-        runs = {name: read(model, batch) for name, batch in batches.items()}
-        tests = {name: runs[name] for name in SPLITS}
-        tables["idealised"] = idealised_table(runs["train"], tests)
-        curve = learning_curve(model, ours.output / "snapshots", train, batches["test"])
-        tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # guessing: 0.5
-    return tables
+    kind, n = kind_of(ours), options.sentences
+    with one_torch_thread():
+        model, tokenizer = load_model(str(ours.output), head="classifier")
+        dataset = build_dataset()
+        train, *tests = (
+            tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
+            for name in ("train", *SPLITS)
+        )
+        directions = [
+            directions_table(model, train).assign(trained=True),
+            directions_table(untrained_like(model, ours.seed), train).assign(trained=False),
+        ]
+        tables = {"directions": pd.concat(directions)}
+        if ours.seed < options.seeds:
+            causal = causal_table(Trial(model, train, tests[0]), **EDITED[kind])
+            tables["causal"] = causal.assign(split=SPLITS[0])
+        if ours.seed < options.seeds and kind == "tiny":
+            states = {name: read(model, each) for name, each in zip(SPLITS, tests, strict=True)}
+            tables["idealised"] = idealised_table(read(model, train), states)
+        if ours.snapshots:
+            curve = learning_curve(model, ours.output / "snapshots", train, tests[0])
+            tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # guessing: 0.5
+    return {key: table.assign(model=kind, seed=ours.seed) for key, table in tables.items()}
 
 
 # ---- theory beside it
@@ -201,16 +214,19 @@ def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def order_of_learning(curves: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Shares of the training after which k and v stay aligned, one row per seed or run."""
-    from probing.circuits.learning import first_above
+def order_table(practice: dict[str, pd.DataFrame], theory: pd.DataFrame) -> pd.DataFrame:
+    """How often v is learned before k, one row per model, kind of directions and level."""
+    from probing.circuits.learning import order_of_learning, which_first
 
-    rows = []
-    for key, part in curves.groupby(by):
-        last = part["step"].max()
-        k, v = (first_above(part, name, LEARNED) / last for name in ("kappa", "nu"))
-        rows.append({by: key, "k": k, "v": v})
-    return pd.DataFrame(rows)
+    sides = [(name, table, "seed", DIRECTIONS) for name, table in practice.items()]
+    sides.append((THEORY, theory, "run", {"": "k*, v*"}))
+    return pd.DataFrame(
+        {"model": name, "directions": words, "level": level}
+        | which_first(order_of_learning(table, by, level, suffix))
+        for name, table, by, directions in sides
+        for suffix, words in directions.items()
+        for level in LEVELS
+    )
 
 
 # ---- what it says
@@ -225,10 +241,10 @@ def strongest_heads(directions: pd.DataFrame) -> Any:
 
 
 def first_layer_effects(causal: pd.DataFrame) -> Any:
-    """Edits of the embeddings of the 1-layer model on the test split, grouped over seeds."""
-    rows = causal.query("model == 'tiny' and split == 'test' and layer == 0")
+    """Edits of the embeddings of 1-layer models on the test split, grouped over seeds."""
+    rows = causal.query("model.str.startswith('tiny') and split == 'test' and layer == 0")
     rows = rows[rows["dose"].isna() | (rows["dose"] == 1.0)]
-    return rows.groupby(["test", "edit", "site"], sort=False)
+    return rows.groupby(["model", "test", "edit", "site"], sort=False)
 
 
 def beside(table: pd.DataFrame) -> pd.DataFrame:
@@ -246,80 +262,159 @@ def over_seeds(values: pd.Series) -> str:
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
-    def at_least(claim: str, values: pd.Series, least: float, paper: str = "") -> Claim:
-        words = {"interval": over_seeds(values), "origin": PROTOTYPE, "paper": paper}
-        return Claim.at_least(claim, values, least, **words)
-
-    def at_most(claim: str, values: pd.Series, most: float) -> Claim:
-        words = {"interval": over_seeds(values), "origin": PROTOTYPE}
-        return Claim.at_most(claim, values, most, **words)
-
-    directions = tables["directions"].query("model == 'tiny' and trained")
-    for name, least, k in (("kappa", 0.7, "k"), ("nu", 0.85, "v")):
-        null = directions[f"{name}_null_95"].mean()
-        text = f"cosine of {k} in the weights and {k}_hat (random: {null:.2f})"
-        yield at_least(text, directions[name], least, f"training finds {k}*")
+    yield from cosine_claims(tables["directions"].query("trained"))
     ideal = tables["idealised"].query("split == 'test'")
     ideal = ideal.query("gate == 'one-sided' and source == 'fitted'")
-    text = "accuracy of the paper's predictor (one-sided) on real states"
+    text = "one-sided gate, k and v fitted to labels alone: accuracy on the states of the model"
     yield at_least(text, ideal["accuracy"], 0.99)
     yield at_least("... its attention on the informative word", ideal["attention_mass"], 0.95)
     effects = first_layer_effects(tables["causal"])
-
-    def effect(test: str, edit: str, site: str, column: str) -> pd.Series:
-        return effects.get_group((test, edit, site))[column]
-
-    for edit in ("mean difference", "LEACE"):
-        erased = effect("erase value", edit, "informative", "accuracy")
-        yield at_most(f"accuracy, value erased ({edit})", erased, 0.6)
-        elsewhere = effect("erase value", edit, "distractor", "accuracy")
-        yield at_least(f"... the same at the distractor ({edit})", elsewhere, 0.98)
-    random = effect("erase value", "random", "informative", "accuracy")
-    yield at_least("... a random direction instead", random, 0.98)
-    turned = effect("reflect", "v_hat", "informative", "flips")
-    yield at_least("predictions turned by reflection along v_hat", turned, 0.95)
-    nothing = effect("reflect", "random", "informative", "flips")
-    yield at_most("... along a random direction", nothing, 0.05)
-    for model, row in tables["order"].groupby("model")[["v", "k"]].median().iterrows():
+    for kind, origin in (("tiny", PROTOTYPE), ("tiny-glove", BEFORE)):
+        yield from causal_claims(effects, kind, origin)
+    order = tables["order"].query("level == @LEARNED").groupby("model", sort=False).first()
+    for model, row in order.iterrows():
         yield Claim(
-            claim=f"{model}: shares of training after which v and k stay aligned",
-            required="v before k",
-            origin=EARLIER,
-            measured=f"v {row['v']:.3f}, k {row['k']:.3f}",
-            passed=bool(row["v"] < row["k"]),
+            claim=f"{model}: v stays aligned (above {LEARNED}) before k",
+            required="in most seeds or runs: exact sign test, one-sided, p below 0.05",
+            origin=AUDIT,
+            measured=f"{row['v_first']:.0f} of {row['n']:.0f}, p = {row['p_value']:.2g}",
+            interval=f"(share {interval(row['share'], row['low'], row['high'])})",
+            passed=bool(row["p_value"] < 0.05),
         )
 
 
+def cosine_claims(directions: pd.DataFrame) -> Iterator[Claim]:
+    """Cosines against random directions with the covariance of the states, in every seed."""
+    for kind in ("tiny", "tiny-glove"):
+        rows = directions[directions["model"] == kind]
+        for name, k, least, seen in (("kappa", "k", 0.7, "0.80"), ("nu", "v", 0.85, "0.91")):
+            text, paper = f"cosine of {k} in the weights and {k}_hat", f"training finds {k}*"
+            null = rows[f"{name}_covariance_null_95"]
+            yield Claim(
+                claim=f"{KINDS[kind]}: {text}",
+                paper=paper,
+                required="in every seed above 95% of random directions with the covariance of the "
+                f"states ({null.min():.2f} to {null.max():.2f})",
+                origin=AUDIT,
+                measured=f"{rows[name].mean():.3f}",
+                interval=over_seeds(rows[name]),
+                passed=bool((rows[name] > null).all()),
+            )
+            if kind == "tiny":
+                origin = f"from {seen} of a prototype, two hours after the first probes"
+                text = f"... the cosine of {k} against the first version's threshold"
+                yield at_least(text, rows[name], least, origin, paper)
+
+
+def causal_claims(effects: Any, kind: str, origin: str) -> Iterator[Claim]:
+    def effect(test: str, edit: str, site: str, column: str) -> pd.Series:
+        return effects.get_group((kind, test, edit, site))[column]
+
+    name = KINDS[kind]
+    for edit in ("mean difference", "LEACE"):
+        erased = effect("erase value", edit, "informative", "accuracy")
+        yield at_most(f"{name}: accuracy, value erased ({edit})", erased, 0.6, origin)
+        elsewhere = effect("erase value", edit, "distractor", "accuracy")
+        yield at_least(f"... the same at the distractor ({edit})", elsewhere, 0.98, origin)
+    random = effect("erase value", "random", "informative", "accuracy")
+    yield at_least("... a random direction instead", random, 0.98, origin)
+    large = effect("erase value", ACROSS, "informative", "accuracy")
+    asked = origin if origin == BEFORE else AUDIT
+    yield at_least("... the largest component of words across v_hat instead", large, 0.98, asked)
+    turned = effect("reflect", "v_hat", "informative", "flips")
+    yield at_least(f"{name}: predictions turned by reflection along v_hat", turned, 0.95, origin)
+    nothing = effect("reflect", "random", "informative", "flips")
+    yield at_most("... along a random direction", nothing, 0.05, origin)
+
+
+def at_least(
+    claim: str, values: pd.Series, least: float, origin: str = PROTOTYPE, paper: str = ""
+) -> Claim:
+    words = {"interval": over_seeds(values), "origin": origin, "paper": paper}
+    return Claim.at_least(claim, values, least, **words)
+
+
+def at_most(claim: str, values: pd.Series, most: float, origin: str = PROTOTYPE) -> Claim:
+    return Claim.at_most(claim, values, most, interval=over_seeds(values), origin=origin)
+
+
 def says(tables: Tables) -> Said:
-    heads = strongest_heads(tables["directions"])
-    names = {"kappa": "cos(key, k_hat)", "nu": "cos(value, v_hat)", "rho": "cos(key, value)"}
-    cosines = spreads(heads, names)
-    null = heads[["kappa_null_95", "nu_null_95"]].mean().max(axis=1)
-    cosines["random, 95%"] = null.map("{:.2f}".format)
     columns = {
         "accuracy": "accuracy",
         "flips": "changed predictions",
         "attention_mass": "attention on the informative word",
     }
     effects = spreads(first_layer_effects(tables["causal"]), columns)
-    ideal = tables["idealised"].query("split == 'test'").groupby(["gate", "source"])
-    predictor = ideal[["accuracy", "attention_mass"]].mean().map("{:.3f}".format)
+    effects = effects.rename(index=KINDS, level="model")
+    ideal = tables["idealised"].query("split == 'test'")
+    ideal = ideal.assign(gate=ideal["gate"].map(GATES), source=ideal["source"].map(SOURCES))
+    predictor = spreads(
+        ideal.groupby(["gate", "source"]),
+        {name: columns[name] for name in ("accuracy", "attention_mass")},
+    )
+    heads = strongest_heads(tables["directions"])
+    shares = heads["v_share"].agg(["mean", "min", "max"])
+    scratch, frozen = (ranged(*shares.loc[(kind, True)]) for kind in ("tiny", "tiny-glove"))
     return [
         "Absolute cosines between the directions in the weights of the head with most attention on "
         "the informative word and those of linear probes on the states that this head reads: mean "
-        "(range) over training seeds.",
-        cosines,
-        "Effects of edits of the embeddings in the 1-layer model, on the test split (steering is "
-        "by one distance between the labels): mean (range) over training seeds.",
+        "(range) over training seeds. Beside them, the 95% quantiles of random directions: of "
+        "those with the covariance of the states of words, which is the comparison to make, since "
+        "states vary along few directions, and of isotropic ones. Embeddings from scratch are "
+        "trained together with the weights, so that the directions are not given but made; GloVe "
+        "vectors are frozen (positions are trained).",
+        cosines(heads),
+        "Effects of edits of the embeddings in 1-layer models, on the test split (steering is by "
+        "one distance between the labels): mean (range) over training seeds. From scratch, v_hat "
+        f"holds {scratch} of the variance of the informative tokens, so that erasing it leaves "
+        f"little that could tell these words apart; of frozen vectors it holds {frozen}. Controls: "
+        "random directions, isotropic and with the covariance of the states; the first principal "
+        "component of words, which from scratch is close to v_hat in some seeds, and that of what "
+        "is left across v_hat; and the same edit at the distractor, which may be the same word, "
+        "with the same vector, as an informative one.",
         effects,
-        "The paper's predictor, with several gates, on the states that the 1-layer model reads; k "
-        "and v are fitted to the labels or taken from the probes. Mean over training seeds, test "
-        "split.",
-        predictor.rename(columns=columns),
+        "The predictor of the paper, with its own gate and with others, on the states that the "
+        "1-layer model reads: mean (range) over training seeds, test split. Fitted to labels alone "
+        "it is not told where to look; many k and v then fit the labels of templated sentences, "
+        "so that a high accuracy does not make it attend to the informative word. The probes are "
+        "told the location of the informative token in training.",
+        predictor,
         "Theory beside practice, at the start and at the end of training: median (range) over "
         "training seeds, and over runs.",
         beside(tables["theory_practice"]),
+        "Which stays aligned first, v or k, by the level of alignment: counts of training seeds or "
+        "runs, the share of all in which v is first with its exact 95% interval, p of the "
+        "one-sided sign test, and the median share of the training after which each stays aligned. "
+        "Where one never does, the other counts as first. The probes' directions are those of each "
+        "snapshot, or those of one: the last, which were not there at the beginning, or the first, "
+        "which no training has changed.",
+        order_said(tables["order"]),
     ]
+
+
+def cosines(heads: Any) -> pd.DataFrame:
+    """One row per model, trained or not: cosines beside the quantiles of random ones."""
+    columns: dict[str, str] = {}
+    for name, label in (("kappa", "cos(key, k_hat)"), ("nu", "cos(value, v_hat)")):
+        columns |= {name: label, f"{name}_covariance_null_95": f"{label}: random (states)"}
+        columns |= {f"{name}_null_95": f"{label}: random"}
+    shown = spreads(heads, columns | {"rho": "cos(key, value)"})
+    for name in columns.values():  # the isotropic quantile depends on the dimension alone
+        if name.endswith(": random"):
+            shown[name] = shown[name].str.split(" ").str[0]
+    return shown.rename(index=KINDS, level="model")
+
+
+def order_said(order: pd.DataFrame) -> pd.DataFrame:
+    """One row per model, kind of directions and level, as texts."""
+    shares = [interval(*row) for row in order[["share", "low", "high"]].to_numpy()]
+    shown = order.assign(share=shares, p_value=order["p_value"].map("{:.2g}".format))
+    for name in ("v", "k"):
+        shown[name] = [number(x, 3) if np.isfinite(x) else "never" for x in order[name]]
+    names = {"n": "seeds or runs", "v_first": "v first", "k_first": "k first"}
+    names |= {"together": "together", "neither": "neither", "share": "share, v first"}
+    names |= {"p_value": "p", "v": "v after", "k": "k after"}
+    return shown.set_index(["model", "directions", "level"])[list(names)].rename(columns=names)
 
 
 STUDY = study(
@@ -327,8 +422,10 @@ STUDY = study(
     "k* and v* inside the Transformer",
     "python scripts/bridge.py",
     learning="Learning, practice beside theory. Alignment, attention on the informative "
-    "token, relative error and distance to the invariant manifold during training: a one-layer "
-    "Transformer (left) and projected gradient descent on single-location regression (right).",
+    "token, relative error and distance to the invariant manifold during training: one-layer "
+    "Transformers from scratch (left) and with frozen GloVe vectors (middle), and projected "
+    "gradient descent on single-location regression (right). Lines are medians, bands are ranges "
+    "over training seeds or runs.",
     causal="Causal tests on the one-layer Transformer, test split. (a) The direction that tells "
     "the labels apart is erased; (b) the direction that marks the informative token is erased; "
     "(c) the informative token is steered or reflected along v_hat and along random directions; "

@@ -154,8 +154,8 @@ def says_of_paper(model: str, tables: Tables) -> Said:
         "scikit-learn's default C = 1, mean over the layers; the first row are the published bars "
         "of bert-base-uncased. C = 1 on raw states is a penalty in the units of the states, which "
         "differ between models: what this protocol gives depends on the scale of a model's states, "
-        "and a low accuracy on `train` says that the penalty, not the model, is the limit. Standard "
-        f"deviation over sentences of a coordinate of the probed state, by layer: {spread}.",
+        "and a low accuracy on `train` says that the penalty, not the model, is the limit. "
+        f"Standard deviation over sentences of a coordinate of the probed state, by layer: {spread}.",
         wide.rename_axis(index="accuracy").fillna(""),
     ]
 

@@ -41,6 +41,9 @@ LEARNING_RATES: dict[ArchitectureName, float] = {
 # held-out training sentences, in an order that the model had not seen for their pattern.
 SHUFFLED = {"word_dropout": 0.3, "shuffling": 1.0}
 EMBEDDINGS = ("scratch", "corpus", *VECTORS)  # those with a name
+EVALUATED = (
+    1000  # sentences per split for the models of studies: all 60 000 take as long as training
+)
 LEARNED = 0.9  # accuracy on the training split below which more epochs are suggested ...
 ENOUGH_STEPS = 250  # ... so that there are as many steps as one epoch of the published split has
 
@@ -69,6 +72,8 @@ class Options(StudyOptions):
     """Learning rate of AdamW, which decays linearly; 0.001 (modernbert 0.003, decoders 0.005)."""
     validation: bool = False
     """Train on four fifths of the training split and evaluate on the last fifth alone."""
+    max_rows: int | None = None
+    """Evaluate on at most so many sentences per split, drawn at random; by default on all."""
     snapshots: bool = False
     """Also save the weights at 24 steps of the training, in OUTPUT/snapshots."""
     output: Path = Path("results/transformer")
@@ -91,16 +96,21 @@ def tiny_models(
 
     They are named tiny-0, tiny-1, ..., or tiny-gpt2-0, tiny-glove-0, tiny-glove-shuffled-0, ...
     """
-    one = Options(architecture=architecture, snapshots=True, **options)
+    one = Options(architecture=architecture, snapshots=True, max_rows=EVALUATED, **options)
     kinds = {"bert": architecture, "scratch": one.embeddings, "none": one.control}
     name = "-".join(["tiny", *(kind for usual, kind in kinds.items() if kind != usual)])
     return _by_seed(folder, seeds, name, one)
 
 
+def small_models(folder: Path, seeds: int) -> dict[str, Options]:
+    """The options by name of the 2-layer BERT with four heads: small-0, small-1, ..."""
+    return _by_seed(folder, seeds, "small", Options(preset="small", max_rows=EVALUATED))
+
+
 def pair_models(folder: Path, seeds: int, name: str = "pair", **options: Any) -> dict[str, Options]:
     """The options by name of 2-layer models that find the word at any place: pair-0, pair-1, ..."""
     usual: dict[str, Any] = {"preset": "pair", "architecture": "modernbert", "shuffle": True}
-    one = Options(**{**usual, "epochs": 4, **options})
+    one = Options(**{**usual, "epochs": 4, "max_rows": EVALUATED, **options})
     return _by_seed(folder, seeds, name, one)
 
 
@@ -114,6 +124,8 @@ def _by_seed(folder: Path, seeds: int, name: str, one: Options) -> dict[str, Opt
 def run(options: Options) -> Result | None:
     start = time.perf_counter()
     check_embeddings(options)
+    if options.max_rows is not None and options.max_rows < 1:
+        raise ValueError("--max-rows must be at least 1")
     if options.plain and options.shuffle:
         raise ValueError("--plain trains on the sentences as they are; leave out --shuffle")
     first_process = os.environ.get("RANK", "0") == "0"
@@ -122,13 +134,15 @@ def run(options: Options) -> Result | None:
     from data_gen import read_spec
     from probing.evaluation import evaluate
     from probing.models.training import SNAPSHOTS, one_torch_thread
+    from probing.sentences import at_most
 
     try:
         model, tokenizer, dataset = trained(options, checkpoints, quiet=not first_process)
         if not first_process:
             return None
         with one_torch_thread():
-            table = evaluate(model, tokenizer, dataset)
+            rows = options.max_rows
+            table = evaluate(model, tokenizer, at_most(dataset, rows) if rows else dataset)
     except ValueError:  # bad input: there is nothing to resume
         shutil.rmtree(checkpoints, ignore_errors=True)
         raise
@@ -143,7 +157,7 @@ def run(options: Options) -> Result | None:
             shutil.copytree(checkpoints / SNAPSHOTS, folder / SNAPSHOTS)
 
     remark = f"trained and evaluated in {seconds:.0f} s"
-    if hint := advice(table, options):
+    if hint := advice(table, options, len(dataset["train"])):
         remark = f"{hint}\n{remark}"
     return Result({"metrics": table}, {}, remark, write, scratch=checkpoints)
 
@@ -159,14 +173,14 @@ def check_embeddings(options: Options) -> None:
         raise ValueError(f"--embeddings {options.embeddings}: no such file, nor {known}")
 
 
-def advice(table: pd.DataFrame, options: Options) -> str:
-    """A note to train longer if the training split was not learned; else an empty text."""
+def advice(table: pd.DataFrame, options: Options, n_train: int) -> str:
+    """A note to train longer if the n_train sentences were not learned; else an empty text."""
     from probing.models.training import TrainingConfig
 
     train = table.set_index("split").loc["train"]
     if train["accuracy"] >= LEARNED:
         return ""
-    n_steps = math.ceil(train["rows"] * options.epochs / TrainingConfig.batch_size)
+    n_steps = math.ceil(n_train * options.epochs / TrainingConfig.batch_size)
     epochs = max(2 * options.epochs, math.ceil(options.epochs * ENOUGH_STEPS / n_steps))
     return (
         f"note: accuracy {train['accuracy']:.3f} on the training split after {n_steps} steps; "
@@ -206,7 +220,7 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
     if options.validation:
         dataset = validation_split(dataset)
     texts, labels = dataset["train"]["text"][:], dataset["train"]["label"][:]
-    moved = SHUFFLED if options.shuffle else {}
+    moved: dict[str, Any] = SHUFFLED if options.shuffle else {}
     training = TrainingConfig(
         seed=options.seed,
         epochs=options.epochs,

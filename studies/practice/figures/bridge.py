@@ -23,22 +23,24 @@ EDITS = {  # colour of each edit
 }
 
 
-def plot_learning(practice: pd.DataFrame, theory: pd.DataFrame) -> Figure:
+def plot_learning(
+    practice: pd.DataFrame, theory: pd.DataFrame, frozen: pd.DataFrame | None = None
+) -> Figure:
     """Four quantities during training: a Transformer on the left, single-location PGD on the right.
 
-    Only runs of PGD that align are drawn; the title counts them.
+    Between them, if given, a Transformer with frozen word vectors. Lines are medians and bands
+    ranges over seeds or runs. Only runs of PGD that align are drawn; the title counts them.
     """
     runs = theory["run"].nunique()
     aligned = theory[theory["aligned"]]
     share = f"{aligned['run'].nunique()} of {runs} runs"
-    seeds = practice["seed"].nunique()
+    sides = [(practice, f"1-layer Transformer ({_seeds(practice)})")]
+    if frozen is not None:
+        sides.append((frozen, f"... with frozen vectors ({_seeds(frozen)})"))
+    sides.append((aligned, f"single-location PGD ({share}: those that align)"))
     with journal_style():
-        figure = Figure(figsize=(8.6, 7.4), layout="constrained")
-        axes: Any = figure.subplots(4, 2, sharey="row", sharex="col")
-        sides = [
-            (practice, f"1-layer Transformer ({seeds} {'seed' if seeds == 1 else 'seeds'})"),
-            (aligned, f"single-location PGD ({share}: those that align)"),
-        ]
+        figure = Figure(figsize=(4.3 * len(sides), 7.4), layout="constrained")
+        axes: Any = figure.subplots(4, len(sides), sharey="row", sharex="col")
         for column, (table, title) in enumerate(sides):
             axes[0, column].set_title(title)
             for name, (label, colour) in ALIGNMENTS.items():
@@ -59,18 +61,22 @@ def plot_learning(practice: pd.DataFrame, theory: pd.DataFrame) -> Figure:
         axes[0, 0].legend(loc="lower right")
         first = aligned[aligned["step"] == 0]["relative_error"].median()
         if first > 1.1:
-            axes[2, 1].annotate(f"begins at {first:.0f}", (0.05, 0.85), xycoords="axes fraction")
-        axes[3, 1].xaxis.set_major_locator(MaxNLocator(4))
+            axes[2, -1].annotate(f"begins at {first:.0f}", (0.05, 0.85), xycoords="axes fraction")
+        axes[3, -1].xaxis.set_major_locator(MaxNLocator(4))
         return figure
 
 
+def _seeds(table: pd.DataFrame) -> str:
+    n = table["seed"].nunique()
+    return f"{n} {'seed' if n == 1 else 'seeds'}"
+
+
 def _band(ax: Axes, table: pd.DataFrame, column: str, colour: str, label: str | None) -> None:
-    """Draw the median over seeds or runs, and the band that holds 95% of them."""
+    """Draw the median and the range over seeds or runs."""
     groups = table[column].abs().groupby(table["step"])
     steps = np.array(sorted(table["step"].unique()))
-    low, middle, high = (groups.quantile(q).to_numpy() for q in (0.025, 0.5, 0.975))
-    ax.fill_between(steps, low, high, color=colour, alpha=0.25, lw=0)
-    ax.plot(steps, middle, color=colour, label=label)
+    ax.fill_between(steps, groups.min(), groups.max(), color=colour, alpha=0.25, lw=0)
+    ax.plot(steps, groups.median(), color=colour, label=label)
 
 
 def plot_causal(table: pd.DataFrame) -> Figure:
@@ -165,7 +171,6 @@ def _draw_layers(ax: Axes, table: pd.DataFrame) -> None:
     for model, colour, label in (
         ("tiny", BLUE, "1 layer, from scratch"),
         ("small", ORANGE, "2 layers, from scratch"),
-        ("minilm", GREEN, "MiniLM, probe on its last layer"),
     ):
         rows = table[(table["model"] == model) & (table["split"] == "test")]
         rows = rows[(rows["test"] == "reflect") & (rows["edit"] == "v_hat")]
