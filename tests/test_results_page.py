@@ -225,9 +225,10 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
 
 def test_bars_that_are_chance_by_construction_have_no_interval() -> None:
     models = pd.DataFrame({"series": "tiny", "split": ["test", "ood_tokens"]})
+    models = models.assign(data="published", words=6, accuracy_low=0.1, accuracy_high=0.9)
     models["accuracy"], models["unknown_words"] = [1.0, 0.5], [False, True]
-    bars = figure1.transformer_bars(models.assign(accuracy_low=0.1, accuracy_high=0.9))
-    ours = bars[bars["series"] == "tiny"].set_index("split")
+    ours = figure1.transformer_dots(models).set_index("split")
+    assert ours["kind"].tolist() == ["interval", ""], "one seed has no range"
     assert ours.loc["test", ["low", "high"]].tolist() == [0.1, 0.9]
     assert ours.loc["ood_tokens", ["low", "high"]].isna().all()
 

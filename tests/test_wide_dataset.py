@@ -41,7 +41,7 @@ def spec() -> Spec:
 
 @pytest.fixture(scope="module")
 def adjectives(spec: Spec) -> dict[str, tuple[str, ...]]:
-    return spec.lexicon.slots["ADJECTIVE"].words
+    return dict(spec.lexicon.slots["ADJECTIVE"].words)
 
 
 def informative_words(split: Any) -> list[str]:
@@ -123,12 +123,10 @@ def test_every_adjective_decides_in_some_sentences_and_distracts_in_others(
                     words = {choice[0].removesuffix(element.suffix) for choice in element.choices}
                     assert words == set(adjectives[vocabulary[element.role]])
     # In the samples, too: no word only ever distracts, or only ever decides.
-    for name, vocabulary in (("train", "training"), ("ood_tokens", "held_out")):
-        split = wide[name]
-        assert set(informative_words(split)) == set(adjectives[vocabulary])
-        assert {word for words in distractors(split) for word in words} == set(
-            adjectives[vocabulary]
-        )
+    for name, words_of in (("train", "training"), ("ood_tokens", "held_out")):
+        split, expected = wide[name], set(adjectives[words_of])
+        assert set(informative_words(split)) == expected
+        assert {word for words in distractors(split) for word in words} == expected
 
 
 def test_the_sentiment_of_distractors_says_nothing_about_the_label(spec: Spec, wide: Any) -> None:

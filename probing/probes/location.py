@@ -120,8 +120,8 @@ class LocationProbe(TokenProbe, Linear):
 
         def path(part: IntArray, grid: Sequence[float] = C_GRID, tol: float = SEARCH_TOL) -> Any:
             chosen, weight = self._drawn(tokens.informative, tokens.rows(part), rng)
-            options = {"standardize": self.standardize, "tol": tol}
-            return logistic_path(X[chosen], tokens.informative[chosen], weight, grid, **options)
+            own, as_given = tokens.informative[chosen], self.standardize
+            return logistic_path(X[chosen], own, weight, grid, standardize=as_given, tol=tol)
 
         alike = np.zeros(len(tokens), dtype=int)  # labels need no balance
         self.C_, self.cv_scores_ = choose_penalty(

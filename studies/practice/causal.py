@@ -221,6 +221,7 @@ STUDY = study(
 # curve on 96 training sentences, of 6 prompts and 4 pairs of words (docs/probing.md).
 SMOLLM2 = Options(
     model="smollm2",
+    dtype="bfloat16",
     readout="words",
     words=("lovely", "horrible"),
     suffix="In one word, the animal is",
@@ -230,6 +231,6 @@ SMOLLM2 = Options(
 SMOLLM2_STUDY = replace(
     STUDY,
     title="What SmolLM2 says",
-    command="python scripts/causal.py --model smollm2 --readout words --words lovely horrible "
-    '--suffix "In one word, the animal is" --tests reflect --sentences 48',
+    command="python scripts/causal.py --model smollm2 --dtype bfloat16 --readout words "
+    '--words lovely horrible --suffix "In one word, the animal is" --tests reflect --sentences 48',
 )

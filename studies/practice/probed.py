@@ -155,7 +155,7 @@ def says_of_paper(model: str, tables: Tables) -> Said:
         "of bert-base-uncased. C = 1 on raw states is a penalty in the units of the states, which "
         "differ between models: what this protocol gives depends on the scale of a model's states, "
         "and a low accuracy on `train` says that the penalty, not the model, is the limit. "
-        f"Standard deviation over sentences of a coordinate of the probed state, by layer: {spread}.",
+        f"Standard deviation of a coordinate of the probed state over sentences: {spread}.",
         wide.rename_axis(index="accuracy").fillna(""),
     ]
 

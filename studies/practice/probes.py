@@ -202,8 +202,10 @@ def probed(
         tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
         if options.curve:
             with counter(f"{name}: fewer words", "fit") as progress:
-                settings = {"seed": options.seed, "jobs": options.jobs, "progress": progress}
-                tables["curve"] = word_curve(states, layer, probes=CURVE, **settings)
+                share: dict[str, Any] = {"jobs": options.jobs, "progress": progress}
+                tables["curve"] = word_curve(
+                    states, layer, probes=CURVE, seed=options.seed, **share
+                )
     return tables, readers
 
 
@@ -266,8 +268,8 @@ def says(tables: Tables) -> Said:
         f"Accuracy, mean over {layers}, with its 95% interval over words (for `location`: share of "
         f"sentences whose informative token ranks first){draws}. `summary` reads the token that "
         "summarises a sentence: [CLS] of an encoder, the last token of a decoder. The recipe is "
-        "`reader` at the layer chosen by cross-validation over words and structures of the training "
-        "split (over words alone where it has fewer than four structures).",
+        "`reader` at the layer chosen by cross-validation over words and structures of the "
+        "training split (over words alone where it has fewer than four structures).",
         wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
         *(says_of_cells(tables["cells"], int(layer)) if "curve" in tables else []),
         *(says_of_words(tables["curve"]) if "curve" in tables else []),
