@@ -15,10 +15,9 @@ from typing import Any
 import pandas as pd
 
 from studies.practice import probed, transformer
-from studies.practice.bridge import over_seeds
 from studies.practice.probed import INITIAL, PUBLISHED, WIDE, Probed
 from studies.practice.probes import true_labels
-from studies.rendering import interval, pivoted, ranged
+from studies.rendering import interval, over_seeds, pivoted, ranged
 from studies.study import BEFORE, EARLIER, IDENTITY, Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 
