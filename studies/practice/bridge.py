@@ -298,8 +298,7 @@ def cosine_claims(directions: pd.DataFrame) -> Iterator[Claim]:
             yield Claim(
                 claim=f"{KINDS[kind]}: {text}",
                 paper=paper,
-                required="in every seed above 95% of random directions with the covariance of the "
-                f"states ({null.min():.2f} to {null.max():.2f})",
+                required=above(null),
                 origin=AUDIT,
                 measured=f"{rows[name].mean():.3f}",
                 interval=over_seeds(rows[name]),
@@ -309,6 +308,14 @@ def cosine_claims(directions: pd.DataFrame) -> Iterator[Claim]:
                 origin = f"from {seen} of a prototype, two hours after the first probes"
                 text = f"... the cosine of {k} against the first version's threshold"
                 yield at_least(text, rows[name], least, origin, paper)
+
+
+def above(null: pd.Series) -> str:
+    """The requirement on cosines, one per seed as the quantiles of random ones."""
+    return (
+        "in every seed above 95% of random directions with the covariance of the states "
+        f"({null.min():.2f} to {null.max():.2f})"
+    )
 
 
 def causal_claims(effects: Any, kind: str, origin: str) -> Iterator[Claim]:
