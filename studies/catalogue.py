@@ -21,7 +21,7 @@ BEYOND_THE_PAPER = (
 )  # fmt: skip
 PRACTICE = (
     dataset.STUDY, dataset.WIDE_STUDY, figure1.STUDY, *probed.STUDIES, bridge.STUDY,
-    decoders.STUDY, causal.SMOLLM2_STUDY, controls.STUDY,
+    decoders.STUDY, causal.SMOLLM2_STUDY, controls.STUDY, controls.WIDE_STUDY,
 )  # fmt: skip
 PAPER = (*paper.STUDIES, portrait.STUDY)
 THEORY = (*PAPER, *(module.STUDY for module in BEYOND_THE_PAPER))

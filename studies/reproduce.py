@@ -77,13 +77,13 @@ def causal_stage(options: Options) -> list[Need]:
 
 
 def controls_stage(options: Options) -> list[Need]:
-    """The controls of the first model of figure1."""
+    """The controls of the first model of figure1, and of MiniLM on many words."""
     (model,) = transformer.tiny_models(options.results / "models", 1).values()
     places = places_of(options, "controls")
-    return [
-        (transformer.STUDY, model),
-        (controls.STUDY, controls.Options(**places, model=str(model.output))),
-    ]
+    ours = controls.Options(**places, model=str(model.output))
+    wide = replace(controls.WIDE, **places_of(options, "controls-wide"))
+    more = [] if options.smoke else [(controls.WIDE_STUDY, wide)]
+    return [(transformer.STUDY, model), (controls.STUDY, ours), *more]
 
 
 def paper_stage(options: Options) -> list[Need]:
@@ -139,7 +139,7 @@ STAGES = {  # the paper's own figures first: they take seconds
     "figure1": Stage(figure1_stage, (figure1.STUDY, *probed.STUDIES)),
     "bridge": Stage(bridge_stage, (bridge.STUDY, decoders.STUDY)),
     "causal": Stage(causal_stage, (causal.SMOLLM2_STUDY,)),
-    "controls": Stage(controls_stage, (controls.STUDY,)),
+    "controls": Stage(controls_stage, (controls.STUDY, controls.WIDE_STUDY)),
     "slr": Stage(slr_stage, BEYOND, make_slr),
     "report": Stage(report_stage, tuple(STUDIES)),
 }

@@ -12,6 +12,7 @@ from probing.arrays import cosine
 from probing.circuits.directions import (
     StateDirections,
     directions_table,
+    first_component,
     head_overlaps,
     overlap_columns,
     state_directions,
@@ -109,6 +110,8 @@ def test_planted_directions_are_found_in_weights_and_states(planted: Any) -> Non
     at = state_directions(read(model, parts["train"]), 0)
     assert np.argmax(np.abs(at.k_hat)) == K
     assert np.argmax(np.abs(at.v_hat)) == V
+    assert row["v_share"] == at.v_share
+    assert at.v_share < 0.95, "the planted words differ in their other coordinates, too"
     # The control: weights that nobody planted are no closer than random directions.
     untrained = directions_table(untrained_like(model), parts["train"]).iloc[0]
     assert abs(untrained["kappa"]) < 0.6
@@ -130,6 +133,13 @@ def test_random_cosines_have_the_spread_of_their_dimension() -> None:
     assert np.sqrt((null**2).mean()) == pytest.approx(1 / 8, rel=0.03)
     assert cosine(np.array([1.0, 0]), np.array([1.0, 1])) == pytest.approx(np.sqrt(0.5))
     assert cosine(np.zeros(2), np.ones(2)) == 0
+
+
+def test_the_first_component_is_where_states_vary_most() -> None:
+    rng = np.random.default_rng(0)
+    axis = np.array([3.0, 4.0, 0.0]) / 5
+    states = rng.standard_normal((500, 1)) * 5 * axis + rng.standard_normal((500, 3)) + 7
+    assert abs(first_component(states) @ axis) == pytest.approx(1, abs=0.01)
 
 
 def test_overlaps_are_those_of_the_theory() -> None:

@@ -1,6 +1,7 @@
 """Controls tell knowing from learning, on states where it is known which is which."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ from probing.probes.linear import LinearProbe
 from probing.states.tokens import Tokens
 from studies.making import make
 from studies.practice import controls as script
+from studies.results import write_json
+from studies.study import Claim, Tables
 
 D, N_WORDS = 30, 24
 EFFORT = Effort(n_draws=2, n_orders=3, n_directions=5)
@@ -205,20 +208,23 @@ def test_word_blocks_hold_one_word_each_behind_one_of_each_label() -> None:
 # ---- control tasks
 
 
-def test_six_words_have_nine_other_labels() -> None:
+def test_control_labels_are_drawn_independently_of_one_another_and_of_the_truth() -> None:
     words = np.repeat(["nice", "mean", "cute", "dreadful", "aggressive", "delightful"], 5)
     y = np.isin(words, ["nice", "cute", "delightful"]).astype(int)
-    found = word_assignments(words, y, 100, np.random.default_rng(0))
-    assert len(found) == 9
-    truth = dict(zip(words, y, strict=True))
-    for given in found:
-        assert sorted(given.values()) == [0, 0, 0, 1, 1, 1]
-        agreed = sum(given[word] == truth[word] for word in truth)
-        assert agreed in (2, 4), "so that a probe of the truth is right on 4 of 6: at most 1/3 less"
-    with pytest.raises(ValueError, match="four"):
-        word_assignments(["a", "b"], [0, 1], 3, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="one label each"):
-        word_assignments(["a", "a", "b"], [0, 1, 1], 3, np.random.default_rng(0))
+    drawn = word_assignments(words, y, 2000, np.random.default_rng(0))
+    labels = pd.DataFrame(drawn)
+    # Two labellings of 64 have one label only, and are drawn again; four standard errors are 0.05.
+    assert_allclose(labels.mean(), 0.5, atol=0.05)
+    pairs = labels.corr().to_numpy()[np.triu_indices(6, 1)]
+    assert_allclose(pairs, -1 / 31, atol=0.1)
+    assert len(labels.drop_duplicates()) == 62, "any other, the truth and its reverse among them"
+    truth = pd.Series(dict(zip(words, y, strict=True)))
+    agreed = (labels == truth[labels.columns]).sum(axis=1)
+    assert np.maximum(agreed, 6 - agreed).mean() == pytest.approx(246 / 62, abs=0.1), "by counting"
+    with pytest.raises(ValueError, match="two words"):
+        word_assignments(["a", "a"], [0, 1], 3, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="two labels"):
+        word_assignments(["a", "b"], [1, 1], 3, np.random.default_rng(0))
 
 
 def test_the_declared_token_has_the_highest_priority_of_its_sentence() -> None:
@@ -311,11 +317,56 @@ def test_the_script_writes_its_table(
     assert set(table["layer"]) == {1}
     assert len(table) == 2 * (4 + 4 + 5)
     assert {"selectivity", "compression", "word_compression", "seconds"} <= set(table.columns)
-    assert "selectivity" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "selectivity" in said
+    assert "compression is that of" in said
+    make(script.STUDY, replace(options, no_codes=True, output=tmp_path / "without"))
+    table = pd.read_parquet(tmp_path / "without" / "controls.parquet")
+    assert "compression" not in table.columns
+    assert "compression is that of" not in capsys.readouterr().out
     with pytest.raises(ValueError, match="--layers"):
         make(
             script.STUDY, script.Options(model=str(folder), layers=(7,), output=tmp_path / "other")
         )
+
+
+def selectivity(tmp_path: Path, control: float, untrained: float) -> Claim:
+    """The claim where layer 3 has the best score; ``untrained`` is the 5% quantile over draws."""
+    rows = [
+        {"probe": "value", "model": model, "layer": layer, "task": task, "accuracy": accuracy}
+        | {"low_5": low, "cv_score": score, "draws": 20, "selectivity": 1.0 - control}
+        for layer, score in ((2, 0.8), (3, 0.9))
+        for model, task, accuracy, low in (
+            ("trained", "label", 1.0, 1.0),
+            ("trained", "control task", control, control - 0.1),
+            ("untrained", "label", 1.0, 1.0),
+            ("untrained", "control task", 0.9, untrained),
+        )
+    ]
+    pd.DataFrame(rows).to_parquet(tmp_path / "controls.parquet")
+    write_json(tmp_path / "settings.json", {"model": "minilm", "data": "sentiment-wide"})
+    (claim,) = script.selectivity_claim(Tables(tmp_path))
+    return claim
+
+
+def test_selectivity_is_compared_with_what_random_labels_give_an_untrained_model(
+    tmp_path: Path,
+) -> None:
+    claim = selectivity(tmp_path, control=0.7, untrained=0.75)
+    assert claim.passed
+    assert "at layer 3" in claim.claim
+    assert claim.measured == "0.300"
+    assert not selectivity(tmp_path, control=0.8, untrained=0.75).passed
+    assert not selectivity(tmp_path, control=1.0, untrained=1.0).passed, "0 is not above 0"
+
+
+def test_the_layer_can_be_chosen_by_the_score_that_chose_the_penalty(found: Any) -> None:
+    label = found["signal"].loc["label"]
+    assert label["cv_score"] > 0.95
+    assert found["noise"].loc["label"]["cv_score"] < 0.7
+    assert np.isnan(found["signal"].loc["control task"]["cv_score"]), "C is that of the label"
+    control = found["signal"].loc["control task"]
+    assert control["low_5"] <= control["accuracy"]
 
 
 def test_held_out_sentences_are_of_the_training_split_and_not_fitted(sentiment: Any) -> None:

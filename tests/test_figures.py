@@ -565,16 +565,17 @@ def check_learning() -> None:
     theory = table_of({"run": range(6), "step": [0, 100]}, names, seed=1)
     practice["kappa"] *= -1  # of either sign
     theory["aligned"] = theory["run"] != 3
-    axes = np.array(plot_learning(practice, theory).axes, dtype=object).reshape(4, 2)
+    frozen = table_of({"seed": range(2), "step": [0, 10, 20]}, names, seed=2)
+    assert len(plot_learning(practice, theory).axes) == 8
+    axes = np.array(plot_learning(practice, theory, frozen).axes, dtype=object).reshape(4, 3)
     kept = theory[theory["aligned"]]
-    assert axes[0, 1].get_title() == "single-location PGD (5 of 6 runs: those that align)"
-    for column, table in enumerate((practice, kept)):
+    assert axes[0, 2].get_title() == "single-location PGD (5 of 6 runs: those that align)"
+    for column, table in enumerate((practice, frozen, kept)):
         groups = table.abs().groupby("step")
         for row, name in enumerate(names.split()[1:]):
             assert_array_equal(lines(axes[row, column])[-1].y, groups[name].median())
             band = bands(axes[row, column], table["step"].unique())[-1]
-            ends = groups[name].quantile(0.025), groups[name].quantile(0.975)
-            assert_allclose(band, ends)
+            assert_allclose(band, [groups[name].min(), groups[name].max()])
         assert_array_equal(curve(axes[0, column], "$v$").y, groups["nu"].median())
 
 
@@ -695,12 +696,17 @@ def check_causal_tests() -> None:
 
 
 def check_decoders() -> None:
-    quantities = [*MASS, *COSINES, *EFFECTS, "kappa_null", "nu_null"]
+    quantities = [*MASS, *COSINES, *EFFECTS, "kappa_states_null", "nu_states_null"]
     table = table_of({"architecture": list(COLOURS_OF), "seed": range(3)}, " ".join(quantities))
     means = table.groupby("architecture")[quantities].mean()
     for ax, names in zip(plot_decoders(table).axes, (MASS, COSINES, EFFECTS), strict=True):
         for architecture, label in LABELS.items():
             assert_allclose(bars(ax, label), means.loc[architecture, list(names)])
+    cosines: Any = plot_decoders(table).axes[1]
+    nulls = sorted(line.get_ydata()[0] for line in cosines.lines if line.get_linestyle() == ":")
+    assert_allclose(
+        nulls, sorted(means[["kappa_states_null", "nu_states_null"]].to_numpy().ravel())
+    )
 
 
 CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its numbers

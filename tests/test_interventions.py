@@ -192,10 +192,16 @@ def test_erasing_the_value_at_the_informative_token_alone_takes_the_prediction(
 ) -> None:
     where = {"test": "erase value", "layer": 0}
     assert row(table, **where, edit=edit, site="informative")["accuracy"] <= 0.6
-    assert row(table, **where, edit="random", site="informative")["accuracy"] >= 0.98
+    for control in ("random", "first component across v_hat"):
+        assert row(table, **where, edit=control, site="informative")["accuracy"] >= 0.98
     assert row(table, **where, edit=edit, site="distractor")["accuracy"] == 1
     late = row(table, test="erase value", layer=1, edit=edit, site="informative")
     assert late["accuracy"] == 1, "[CLS] has read it already"
+
+
+def test_edits_that_are_not_asked_for_are_not_made(trial: Trial) -> None:
+    table = causal_table(trial, tests=("reflect",), layers=[0], heads=[])
+    assert set(table["test"]) == {"none", "reflect"}
 
 
 def test_erasing_the_label_at_cls_works_only_after_it_was_read(table: pd.DataFrame) -> None:

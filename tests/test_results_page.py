@@ -186,9 +186,11 @@ def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:
 def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
     heads = [
         {"model": "tiny", "trained": True, "seed": seed, "attention_mass": mass, "kappa": kappa}
-        | {"nu": -0.5, "rho": 0.0, "kappa_null_95": 0.3, "nu_null_95": 0.34}
+        | {"nu": -0.5, "rho": 0.0, "kappa_null_95": 0.3, "nu_null_95": 0.34, "v_share": 0.5}
+        | {"kappa_covariance_null_95": 0.6, "nu_covariance_null_95": 0.7}
         for seed, mass, kappa in ((0, 0.9, 0.75), (0, 0.1, 0.0), (1, 0.9, -0.25))
     ]
+    heads += [head | {"model": "tiny-glove"} for head in heads]
     effect = {"accuracy": 0.5, "flips": 1.0, "attention_mass": 0.9, "model": "tiny"}
     causal = [
         effect | {"test": "reflect", "edit": "v_hat", "site": "informative", "dose": dose}
@@ -205,20 +207,28 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
         {"gate": "erf", "source": "fitted", "split": split, "accuracy": x, "attention_mass": 0.25}
         for split, x in (("test", 0.75), ("test", 0.5), ("train", 0.0))
     ]
+    order = {"model": ["ours"], "directions": "of each snapshot", "level": 0.9, "n": 5}
+    order |= {"v_first": 4, "k_first": 0, "together": 0, "neither": 1, "share": 0.8, "low": 0.28}
+    order |= {"high": 0.99, "p_value": 0.1875, "v": 0.125, "k": np.inf}
     folder = keep(
         tmp_path,
         bridge.STUDY,
+        order=order,
         directions=heads,
         causal=causal,
         theory_practice=beside,
         idealised=ideal,
     )
     said = bridge.says(Tables(folder))
-    cosines, effects, predictor, compared = (markdown_table(table) for table in said[1::2])
-    assert predictor.splitlines()[-1] == "| erf | fitted | 0.625 | 0.250 |"
+    cosines, effects, predictor, compared, first = (markdown_table(x) for x in said[1::2])
+    row = "0.62 (0.50 to 0.75) | 0.25 (0.25 to 0.25) |"
+    assert predictor.splitlines()[-1] == f"| erf, the paper's | labels alone | {row}"
+    row = "5 | 4 | 0 | 0 | 1 | 0.80 [0.28, 0.99] | 0.19 | 0.125 | never |"
+    assert first.splitlines()[-1] == f"| ours | of each snapshot | 0.9 | {row}"
+    assert "holds 0.50 (0.50 to 0.50) of the variance" in said[2]
     assert compared.splitlines()[-1].count("0.25 (0.12 to 0.50)") == 2
-    row = "0.50 (0.25 to 0.75) | 0.50 (0.50 to 0.50) | 0.00 (0.00 to 0.00) | 0.34 |"
-    assert cosines.splitlines()[-1] == f"| tiny | True | {row}"  # the weaker head does not count
+    row = "0.50 (0.25 to 0.75) | 0.60 (0.60 to 0.60) | 0.30 |"  # the weaker head does not count
+    assert f"| 1 layer, from scratch | True | {row} 0.50 (0.50 to 0.50) |" in cosines
     assert len(effects.splitlines()) == 3, "the edit of layer 0 alone"
     assert "1.00 (1.00 to 1.00)" in effects
 

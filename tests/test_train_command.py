@@ -442,3 +442,26 @@ def test_only_the_word_embeddings_are_frozen(spec: Path, tmp_path: Path) -> None
     model, _, _ = transformer.trained(options, tmp_path / "checkpoints", quiet=True)
     frozen = [name for name, each in model.named_parameters() if not each.requires_grad]
     assert frozen == ["bert.embeddings.word_embeddings.weight"]
+
+
+def test_a_brief_model_is_the_same_model_evaluated_on_fewer_sentences(
+    spec: Path, tmp_path: Path
+) -> None:
+    whole = transformer.Options(spec=str(spec), output=tmp_path / "model")
+    few = transformer.brief(whole, max_rows=50)
+    assert few.output == tmp_path / "model-brief"
+    for options in (whole, few):
+        make(transformer.STUDY, options)
+    weights = [load_file(each.output / "model.safetensors") for each in (whole, few)]
+    assert same_weights(*weights)
+    rows = [Tables(each.output)["metrics"].set_index("split")["rows"] for each in (whole, few)]
+    assert rows[0]["train"] == 1280
+    assert rows[1].tolist() == [min(50, n) for n in rows[0]]
+    with pytest.raises(ValueError, match="--max-rows"):
+        make(transformer.STUDY, replace(few, max_rows=0, output=tmp_path / "x"))
+
+
+def test_models_with_frozen_vectors_are_named_after_them(tmp_path: Path) -> None:
+    (name,) = transformer.tiny_models(tmp_path, 1, embeddings="glove")
+    assert name == "tiny-glove-0"
+    assert transformer.tiny_models(tmp_path, 1, embeddings="glove")[name].snapshots

@@ -32,30 +32,21 @@ FITTED = ("train", "held_out")  # where a control task says what is to be found
 def word_assignments(
     words: Any, y: Any, n_draws: int, rng: np.random.Generator
 ) -> list[dict[Any, Any]]:
-    """Random labels of word types, as many of each as in truth: at most n_draws, all different.
+    """Random labels of word types, each drawn independently, as Hewitt and Liang (2019) do.
 
-    Neither the truth nor its reverse is among them, nor two that are each other's reverse: a
-    linear probe does not tell them apart. Of six words, three per label, there are nine.
+    Any labelling may be drawn, the truth and its reverse among them; one with a single label, which
+    no probe can be fitted to, is drawn again. With few words labellings resemble the truth: of six,
+    one agrees with the truth or with its reverse on 4.0 words in the mean, so that a probe which
+    reads nothing but the true label is right there on about two thirds of the sentences.
     """
-    types, first = np.unique(words, return_index=True)
-    truth = np.asarray(y)[first]
-    labels = np.unique(truth)
-    if len(labels) != 2 or (truth[np.searchsorted(types, words)] != y).any():
-        raise ValueError("a control task needs words of one label each, and two labels")
-
-    def key(assigned: Any) -> frozenset[Any]:
-        return frozenset(frozenset(types[assigned == label]) for label in labels)
-
-    seen, assignments = {key(truth)}, []
-    for _ in range(200 * n_draws):  # small sets run out; large ones never repeat
-        drawn = rng.permutation(truth)
-        if key(drawn) not in seen:
-            seen.add(key(drawn))
+    types, labels = np.unique(words), np.unique(y)
+    if len(labels) != 2 or len(types) < 2:
+        raise ValueError("a control task needs at least two words and two labels")
+    assignments: list[dict[Any, Any]] = []
+    while len(assignments) < n_draws:
+        drawn = rng.choice(labels, size=len(types))
+        if len(np.unique(drawn)) == 2:
             assignments.append(dict(zip(types, drawn, strict=True)))
-        if len(assignments) == n_draws:
-            break
-    if not assignments:
-        raise ValueError(f"{len(types)} words leave no other labels: a control task needs four")
     return assignments
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from studies.practice import transformer
-from studies.rendering import interval, number, pivoted, ranged, spreads
+from studies.rendering import interval, number, over_seeds, pivoted, ranged, spreads
 from studies.study import AUDIT, BEFORE, PROTOTYPE, Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
@@ -256,11 +256,6 @@ def beside(table: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
-def over_seeds(values: pd.Series) -> str:
-    """The range of values over seeds, as text."""
-    return f"({values.min():.3f} to {values.max():.3f} over {len(values)} seeds)"
-
-
 def claims(tables: Tables) -> Iterator[Claim]:
     yield from cosine_claims(tables["directions"].query("trained"))
     ideal = tables["idealised"].query("split == 'test'")
@@ -293,8 +288,7 @@ def cosine_claims(directions: pd.DataFrame) -> Iterator[Claim]:
             yield Claim(
                 claim=f"{KINDS[kind]}: {text}",
                 paper=paper,
-                required="in every seed above 95% of random directions with the covariance of the "
-                f"states ({null.min():.2f} to {null.max():.2f})",
+                required=above(null),
                 origin=AUDIT,
                 measured=f"{rows[name].mean():.3f}",
                 interval=over_seeds(rows[name]),
@@ -304,6 +298,14 @@ def cosine_claims(directions: pd.DataFrame) -> Iterator[Claim]:
                 origin = f"from {seen} of a prototype, two hours after the first probes"
                 text = f"... the cosine of {k} against the first version's threshold"
                 yield at_least(text, rows[name], least, origin, paper)
+
+
+def above(null: pd.Series) -> str:
+    """The requirement on cosines, one per seed as the quantiles of random ones."""
+    return (
+        "in every seed above 95% of random directions with the covariance of the states "
+        f"({null.min():.2f} to {null.max():.2f})"
+    )
 
 
 def causal_claims(effects: Any, kind: str, origin: str) -> Iterator[Claim]:

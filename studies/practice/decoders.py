@@ -10,26 +10,32 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
 from studies.practice import transformer
-from studies.practice.bridge import over_seeds
-from studies.rendering import spread
-from studies.study import Claim, Need, Result, Said, Tables, study
+from studies.practice.bridge import above, over_seeds
+from studies.rendering import over_seeds, spread
+from studies.study import AUDIT, Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
 ENCODER = "that of the encoder, in the study bridge"  # origin of requirements
-NAMES = {"bert": "BERT", "gpt2": "GPT-2", "llama": "Llama"}
+NAMES: dict[transformer.ArchitectureName, str] = {
+    "bert": "BERT",
+    "gpt2": "GPT-2",
+    "llama": "Llama",
+}
 QUANTITIES = {  # in the table `quantities`: name on pages
     "mass": "attention on the word",
     "mass_elsewhere": "attention on the word, where it is not the last word",
     "mass_untrained": "attention on the word, untrained model",
     "kappa": "cos(key, k_hat)",
+    "kappa_states_null": "cos(key, k_hat), random (states): 95%",
     "kappa_null": "cos(key, k_hat), random: 95%",
     "nu": "cos(value, v_hat)",
+    "nu_states_null": "cos(value, v_hat), random (states): 95%",
     "nu_null": "cos(value, v_hat), random: 95%",
     "accuracy": "accuracy",
     "erased": "accuracy, value erased at the word (LEACE)",
@@ -60,7 +66,7 @@ def transformers(options: Options) -> list[transformer.Options]:
     folder = options.output.parent / "models"
     return [
         each
-        for architecture in get_args(transformer.ArchitectureName)
+        for architecture in NAMES
         for each in transformer.tiny_models(folder, options.seeds, architecture).values()
     ]
 
@@ -113,8 +119,10 @@ def look_into(sentences: int, ours: transformer.Options) -> dict[str, Any]:
         "mass_elsewhere": metrics["attention_mass_elsewhere"],
         "mass_untrained": float(attention_mass(untrained).mean()),
         "kappa": abs(directions["kappa"]),
+        "kappa_states_null": directions["kappa_covariance_null_95"],
         "kappa_null": directions["kappa_null_95"],
         "nu": abs(directions["nu"]),
+        "nu_states_null": directions["nu_covariance_null_95"],
         "nu_null": directions["nu_null_95"],
         "accuracy": metrics["accuracy"],
         "erased": effect("erase value", "LEACE", "informative", "accuracy"),
@@ -132,14 +140,22 @@ def claims(tables: Tables) -> Iterator[Claim]:
     for architecture, rows in tables["quantities"].groupby("architecture", sort=False):
         if architecture == "bert":
             continue
-        name = NAMES[str(architecture)]
+        name = NAMES[architecture]
 
         def interval(column: str, rows: pd.DataFrame = rows) -> dict[str, str]:
             return {"interval": over_seeds(rows[column]), "origin": ENCODER}
 
         for column, k, least in (("kappa", "k", 0.7), ("nu", "v", 0.85)):
-            text = f"1-layer {name}: cosine of {k} in the weights and {k}_hat "
-            text += f"(random: {rows[f'{column}_null'].mean():.2f})"
+            null = rows[f"{column}_states_null"]
+            yield Claim(
+                claim=f"1-layer {name}: cosine of {k} in the weights and {k}_hat",
+                required=above(null),
+                origin=AUDIT,
+                measured=f"{rows[column].mean():.3f}",
+                interval=over_seeds(rows[column]),
+                passed=bool((rows[column] > null).all()),
+            )
+            text = f"... the cosine of {k} against the first version's threshold"
             yield Claim.at_least(text, rows[column], least, **interval(column))
         text = f"1-layer {name}: accuracy, value erased (LEACE)"
         yield Claim.at_most(text, rows["erased"], 0.6, **interval("erased"))
@@ -155,7 +171,9 @@ def says(tables: Tables) -> Said:
         "One layer, one head, 32 dimensions, trained on the same sentences; test split, mean "
         f"(range) over {n} training seeds. A decoder is read at its last token, which in half of "
         "these sentences is the informative word itself: its attention to itself counts, but the "
-        "word then reaches the prediction without attention too. Cosines are absolute.",
+        "word then reaches the prediction without attention too. Cosines are absolute; random "
+        "directions with the covariance of the states are the comparison to make, isotropic ones "
+        "stand beside them.",
         shown.rename_axis(index="quantity", columns=None),
     ]
 
@@ -166,6 +184,7 @@ STUDY = study(
     "python scripts/decoders.py",
     decoders="One-layer models from scratch on the test split: dots are training seeds, bars their "
     "mean. (a) Attention of the summary token on the informative word; (b) cosines of the "
-    "directions in the weights with those of probes (dotted: 95% of random directions); (c) "
-    "accuracy after edits of the embeddings, and predictions turned by reflection.",
+    "directions in the weights with those of probes (dotted: 95% of random directions with the "
+    "covariance of the states); (c) accuracy after edits of the embeddings, and predictions turned "
+    "by reflection.",
 )

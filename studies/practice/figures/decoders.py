@@ -34,9 +34,11 @@ def plot_decoders(table: pd.DataFrame) -> Figure:
         _draw(mass, table, MASS)
         mass.set_title("(a) attention on the word", loc="left")
         _draw(cosines, table, COSINES)
-        for i, name in enumerate(COSINES):
-            null = table[f"{name}_null"].mean()
-            cosines.plot([i - 0.42, i + 0.42], [null, null], ":", color=BLACK, lw=1)
+        for architecture, rows in table.groupby("architecture"):
+            places, width = _places(str(architecture), len(COSINES))
+            for place, name in zip(places, COSINES, strict=True):
+                ends = [place - width / 2, place + width / 2]
+                cosines.plot(ends, 2 * [rows[f"{name}_states_null"].mean()], ":", color=BLACK)
         cosines.set_title("(b) |cosine| with probes", loc="left")
         _draw(effects, table, EFFECTS)
         effects.axvline(2.5, color=BLACK, lw=0.6)
@@ -48,10 +50,9 @@ def plot_decoders(table: pd.DataFrame) -> Figure:
 
 def _draw(ax: Axes, table: pd.DataFrame, quantities: Mapping[str, str]) -> None:
     """Draw the mean of each quantity as a bar, and training seeds as dots, by architecture."""
-    width = 0.8 / len(COLOURS)
-    for i, (architecture, colour) in enumerate(COLOURS.items()):
+    for architecture, colour in COLOURS.items():
         rows = table[table["architecture"] == architecture]
-        places = np.arange(len(quantities)) + (i - (len(COLOURS) - 1) / 2) * width
+        places, width = _places(architecture, len(quantities))
         means = [rows[name].mean() for name in quantities]
         ax.bar(places, means, 0.9 * width, color=colour, alpha=0.6, label=NAMES[architecture])
         for place, name in zip(places, quantities, strict=True):
@@ -59,3 +60,11 @@ def _draw(ax: Axes, table: pd.DataFrame, quantities: Mapping[str, str]) -> None:
     ax.set_xticks(range(len(quantities)), list(quantities.values()))
     ax.tick_params(axis="x", labelsize=7)
     ax.grid(visible=False, axis="x")
+
+
+def _places(architecture: str, n: int) -> tuple[Any, float]:
+    """The places of the bars of an architecture in n groups, and the width of each."""
+    width = 0.8 / len(COLOURS)
+    return np.arange(n) + (
+        list(COLOURS).index(architecture) - (len(COLOURS) - 1) / 2
+    ) * width, width
