@@ -34,7 +34,7 @@ PLACES = {  # where and how, not what
     *("device", "device_map"),
 }
 # Options younger than some results, with the value of these results; and renamed values.
-ADDED = {"dtype": "float32", "control": "none"}
+ADDED = {"dtype": "float32", "control": "none", "shuffle": False}
 RENAMED = {("swap", True): ("control", "swapped")}
 
 

@@ -224,7 +224,7 @@ def guesses(reviews: Any) -> Any:
         n = len(rows["text"])
         tokens = Tokens(
             offsets=np.arange(n + 1),
-            informative=np.ones(n),
+            informative=np.ones(n, dtype=bool),
             words=informative_words(rows),
             patterns=rows["pattern"],
         )

@@ -120,7 +120,7 @@ class LocationProbe(TokenProbe, Linear):
 
         def path(part: IntArray, grid: Sequence[float] = C_GRID, tol: float = SEARCH_TOL) -> Any:
             chosen, weight = self._drawn(tokens.informative, tokens.rows(part), rng)
-            options = {"standardize": self.standardize, "tol": tol}
+            options: dict[str, Any] = {"standardize": self.standardize, "tol": tol}
             return logistic_path(X[chosen], tokens.informative[chosen], weight, grid, **options)
 
         alike = np.zeros(len(tokens), dtype=int)  # labels need no balance
