@@ -23,8 +23,7 @@ from probing.states.tokens import States
 from studies.command_line import run
 
 
-@pytest.fixture(scope="module")
-def some(sentiment: Any) -> Any:
+def part_of(dataset: Any) -> Any:
     """A part of the main splits, as many of each label."""
 
     def part(split: Any, n: int) -> Any:
@@ -33,7 +32,12 @@ def some(sentiment: Any) -> Any:
         return split.select(np.concatenate([each[draw(len(each), n)] for each in rows]))
 
     names = ("train", "test", "ood_tokens", "ood_structure")
-    return type(sentiment)({name: part(sentiment[name], 30) for name in names})
+    return type(dataset)({name: part(dataset[name], 30) for name in names})
+
+
+@pytest.fixture(scope="module")
+def some(sentiment: Any) -> Any:
+    return part_of(sentiment)
 
 
 @pytest.fixture(scope="module")
@@ -278,6 +282,14 @@ def test_shifted_spans_are_found(healthy: Patient) -> None:
         return {"location": place, "span": [start, start + len(row["words"][place])]}
 
     assert "spans" in failed(changed(healthy, "test", lambda split: split.map(neighbour)))
+
+
+def test_punctuation_behind_the_word_that_decides_is_not_a_fault(wide: Any) -> None:
+    tokenizer, some = build_tokenizer(wide["train"]["text"][:]), part_of(wide)
+    rows = list(some["train"])
+    assert any(row["words"][row["location"]].endswith(".") for row in rows), "there is some"
+    patient = Patient(bert(len(tokenizer), BertModel).eval(), tokenizer, some)
+    assert failed(patient) == set()
 
 
 def test_a_sentence_in_two_splits_and_one_that_counts_twice_are_found(healthy: Patient) -> None:

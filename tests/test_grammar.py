@@ -150,6 +150,23 @@ def test_repeated_sentence_finds_one_iff_there_is_one(pattern: Pattern) -> None:
     assert found in repeated if repeated else found is None
 
 
+@given(spec_tables())
+def test_like_is_the_same_as_writing_the_lists_again(table: Any) -> None:
+    key = table["slots"]["KEY"]
+    lists = {name: words for name, words in key.items() if name != "role"}
+    table["patterns"] = {name: f"{text} {{COPY}}!" for name, text in table["patterns"].items()}
+
+    def texts(copy: dict[str, Any]) -> dict[str, list[Sentence]]:
+        slots = table["slots"] | {"COPY": {"role": "distractor", **copy}}
+        return {
+            name: list(split) for name, split in parse_spec(table | {"slots": slots}).splits.items()
+        }
+
+    assert texts({"like": "KEY"}) == texts(lists)
+    own = {"training": ["other"]}
+    assert texts({"like": "KEY", **own}) == texts(lists | own), "a list beside it comes first"
+
+
 # ---- samples
 
 

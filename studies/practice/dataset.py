@@ -23,7 +23,7 @@ class Options(StudyOptions):
     output: Path
     """Folder to write."""
     spec: str = "sentiment"
-    """A built-in name (sentiment, sentiment-as-released, restaurant) or the path of a TOML spec."""
+    """sentiment, sentiment-as-released, sentiment-wide, restaurant, or the path of a TOML spec."""
     extended: bool = False
     """Add the one-factor splits (ood_greeting, ood_position, ...)."""
     format: Literal["parquet", "jsonl", "arrow"] = "parquet"

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from studies.practice import transformer
-from studies.practice.bridge import above, over_seeds
+from studies.practice.bridge import above
 from studies.rendering import over_seeds, spread
 from studies.study import AUDIT, Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions

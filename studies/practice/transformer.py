@@ -39,7 +39,7 @@ LEARNING_RATES: dict[ArchitectureName, float] = {
 # With sentences in a random order a model has to recognise the word that decides by what stands
 # around it, so more of the other words are hidden. Rate, epochs and hidden words were chosen on
 # held-out training sentences, in an order that the model had not seen for their pattern.
-SHUFFLED = {"word_dropout": 0.3, "shuffling": 1.0}
+SHUFFLED: dict[str, Any] = {"word_dropout": 0.3, "shuffling": 1.0}
 EMBEDDINGS = ("scratch", "corpus", *VECTORS)  # those with a name
 EVALUATED = 1000  # sentences per split, for models of studies: all would take as long as training
 LEARNED = 0.9  # accuracy on the training split below which more epochs are suggested ...
