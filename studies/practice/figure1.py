@@ -29,7 +29,7 @@ SHADED = (  # sentences of panel a: a split and a row, the word at many places
     ("ood_position", 4_000),
 )
 SHOWN = "pair-0"  # the model of panel a
-WIDE_SEEDS = 3
+WIDE_SEEDS = 3  # a model takes half a minute
 KNOWN_WORDS = (  # the splits whose adjectives a model from scratch has seen
     "test",
     "ood_structure",

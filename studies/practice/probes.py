@@ -163,6 +163,8 @@ def probed(
 
     paper = options.protocol == "paper"
     probes = ("summary",) if paper else options.probes
+    if name != "trained":
+        probes = tuple(probe for probe in probes if probe != "head")  # it takes longest
     limit = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
     with counter(f"{name}: reading", "split") as progress:
         states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **limit)
@@ -222,12 +224,13 @@ def pieces_of(states: dict[str, Any]) -> dict[str, int]:
 
 
 def shuffled(fit: Any, probes: Any, seed: int) -> dict[str, pd.DataFrame]:
-    """Means over draws of shuffled labels, without the location probe, which uses no labels.
+    """Means over draws of shuffled labels, but of the location probe, which uses no labels, and of
+    the head, which takes longest.
 
     Instead of intervals ``lowest`` and ``highest`` are the range over draws. C is fixed:
     cross-validation on shuffled labels means nothing, and would be slow.
     """
-    labelled = [probe for probe in probes if probe != "location"]
+    labelled = [probe for probe in probes if probe not in ("location", "head")]
     draws = [fit(labelled, C=0.01, shuffled=True, seed=seed + i)[1] for i in range(N_SHUFFLES)]
     tables = {}
     for key, by in (("probes", ["probe", "layer", "split"]), ("means", ["probe", "split"])):
