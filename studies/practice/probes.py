@@ -79,7 +79,7 @@ def run(options: Options) -> Result:
     options.check_layers(options.layers, model)
     options.check_known_words(tokenizer, dataset)
     tables, readers = probed(options, model, tokenizer, dataset)
-    if not options.no_controls:
+    if not options.no_controls and set(options.probes) != {"head"}:
         untrained, part = untrained_like(model, options.seed), at_most(dataset, CONTROL_ROWS)
         controls, _ = probed(options, untrained, tokenizer, part, name="untrained")
         for key, table in controls.items():
@@ -185,7 +185,7 @@ def probed(
         }
         tables["probes"]["state_sd"] = tables["probes"]["layer"].map(sizes)
     cells, parts = tables.pop("cells"), {"none": tables}
-    if name == "trained" and not options.no_controls and set(probes) != {"location"}:
+    if name == "trained" and not options.no_controls and set(probes) - {"location", "head"}:
         parts["shuffled labels"] = shuffled(fit, probes, options.seed)
     tables = {
         key: pd.concat(
