@@ -134,13 +134,15 @@ def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataF
     those with frozen vectors are erased and reflected at the embeddings, and the 2-layer model is
     reflected at every layer.
     """
+    from safetensors.torch import load_file
+
     from data_gen import build_dataset
     from probing.circuits.causal import Trial, causal_table
     from probing.circuits.directions import directions_table
     from probing.circuits.idealised import idealised_table
-    from probing.circuits.learning import learning_curve
+    from probing.circuits.learning import learning_curve, snapshots
     from probing.models.pretrained import load_model, untrained_like
-    from probing.models.training import one_torch_thread
+    from probing.models.training import SNAPSHOTS, one_torch_thread
     from probing.sentences import draw_by_word
     from probing.states.extraction import read
     from probing.states.tokens import tokenise
@@ -153,9 +155,13 @@ def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataF
             tokenise(tokenizer, dataset[name].select(draw_by_word(dataset[name], n)))
             for name in ("train", *SPLITS)
         )
+        untrained = untrained_like(model, ours.seed)
+        if ours.snapshots:  # its own beginning, which has the given vectors
+            first, *_ = snapshots(ours.output / SNAPSHOTS).values()
+            untrained.load_state_dict(load_file(first))
         directions = [
             directions_table(model, train).assign(trained=True),
-            directions_table(untrained_like(model, ours.seed), train).assign(trained=False),
+            directions_table(untrained, train).assign(trained=False),
         ]
         tables = {"directions": pd.concat(directions)}
         if ours.seed < options.seeds:
@@ -165,7 +171,7 @@ def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataF
             states = {name: read(model, each) for name, each in zip(SPLITS, tests, strict=True)}
             tables["idealised"] = idealised_table(read(model, train), states)
         if ours.snapshots:
-            curve = learning_curve(model, ours.output / "snapshots", train, tests[0])
+            curve = learning_curve(model, ours.output / SNAPSHOTS, train, tests[0])
             tables["learning"] = curve.assign(relative_error=curve["error"] / 0.5)  # guessing: 0.5
     return {key: table.assign(model=kind, seed=ours.seed) for key, table in tables.items()}
 

@@ -126,14 +126,15 @@ def says(tables: Tables) -> Said:
     labels = table[table["task"] == "label"].set_index(keys)
     shown["selectivity"] = labels["selectivity"].map(number)
     shown["new words"] = labels["new_words"].map(number)
+    n_draws = table["draws"][kinds == "control"].max()
     text = (
         f"Probes of {model_name(tables)}: accuracy on held-out training sentences for the true "
         "labels, for the control task (for the location, the better of two), for shuffled labels "
-        "and along random directions, in the mean over "
-        f"{table['draws'].max():.0f} draws at most. Selectivity is the accuracy for the true "
-        "labels minus that for the control task, in which each word has a random label: it is 0, "
-        "whatever the model knows, where the probe has the dimensions to learn any labels of these "
-        "words by heart. That cannot help on new words (true labels, `ood_tokens`)"
+        f"and along random directions; labels are drawn {n_draws:.0f} times. Selectivity is the "
+        "accuracy for the true labels minus that for the control task, in which each word has a "
+        "random label: it is 0, whatever the model knows, where the probe has the dimensions to "
+        "learn any labels of these words by heart. That cannot help on new words (true labels, "
+        "`ood_tokens`)"
     )
     if "compression" in table:
         shown["compression"] = labels["compression"].map("{:.1f}".format)
