@@ -117,7 +117,7 @@ def test_a_study_notices_that_what_it_needs_has_other_settings(tmp_path: Path) -
 
 def test_reproduce_refuses_before_it_makes_anything(tmp_path: Path) -> None:
     """Somebody's probes of other layers stand where figure1 wants the probes of all layers."""
-    from studies.practice import probes
+    from studies.practice.probed import PROBED
 
     mine = tmp_path / "probes"
     mine.mkdir()
@@ -128,6 +128,6 @@ def test_reproduce_refuses_before_it_makes_anything(tmp_path: Path) -> None:
         reproduce.main(reproduce.Options(results=tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["probes"]
     assert (mine / "precious.txt").is_file()
-    assert probes.STUDY in [
+    assert PROBED["probes"].study in [
         study for study, _ in with_needs(reproduce.figure1_stage(reproduce.Options(seeds=1)))
     ]
