@@ -19,7 +19,7 @@ from studies.pages.claims import keep_claims
 from studies.pages.paper_table import PARAMETERS, paper_table
 from studies.pages.results import Options, page_of, shrink, times_part
 from studies.practice import bridge, figure1
-from studies.practice.probed import PUBLISHED
+from studies.practice.probed import PROBED
 from studies.rendering import markdown_table
 from studies.results import result_folder
 from studies.study import Claim, Study, Tables
@@ -47,22 +47,30 @@ def results(tmp_path: Path) -> Path:
     split |= {"balance": {"negative": 600, "positive": 634}}
     with result_folder(root / "dataset", {}) as folder:
         (folder / "manifest.json").write_text(json.dumps({"splits": dict.fromkeys(SPLITS, split)}))
-    models = [
-        {"series": "tiny", "seed": seed, "split": "test", "accuracy": x, "attention_mass": 0.125}
-        for seed, x in enumerate((0.5, 0.75))
-    ]
-    bars = [
-        {"series": series, "split": split, "accuracy": 0.375, "low": low, "high": 0.5}
-        for series, low in (("bert-published", np.nan), ("minilm-summary", 0.25), ("tiny", 0.25))
+    columns = {"data": "published", "kind": "interval", "low": 0.25, "high": 0.5, "words": 6.0}
+    dots = [
+        {**columns, "series": "tiny", "split": split, "accuracy": 0.375} for split in SPLITS
+    ] + [
+        {"data": "published", "kind": "", "series": "bert-published", "split": split}
+        | {"accuracy": 0.375, "low": np.nan, "high": np.nan, "words": np.nan}
         for split in SPLITS
     ]
     sparsity: dict[str, Any] = {
-        "model": ["trained", "untrained"],
+        "model": ["1 layer", "2 layers", "untrained"],
         "split": "test",
-        "mass": [0.91, 0.08],
+        "mass": [0.5, 0.91, 0.08],
+        "lowest": [0.25, 0.9, np.nan],
+        "highest": [0.75, 0.92, np.nan],
     }
-    sparsity |= {"split": "test", "top1": 1.0, "effective_tokens": 1.5}
-    keep(root, figure1.STUDY, bars=bars, sparsity=sparsity, models=models)
+    keep(root, figure1.STUDY, dots=dots, sparsity=sparsity)
+    means = [
+        {"model": "trained", "control": "none", "probe": "summary", "split": split}
+        | {"accuracy": 0.375, "low": 0.25, "high": 0.5, "words": 6}
+        for split in SPLITS
+    ]
+    layers = {"model": "trained", "control": "none", "layer": [0, 1], "split": ["test", "train"]}
+    first = {**layers, "accuracy": 0.5, "state_sd": 0.25}
+    keep(root, PROBED["probes-paper"].study, means=means, probes=first)
     runs = {"aligned": [True, True, False], "swapped": [False, False, True], "diverged": False}
     runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5, "start": "published"}
     steps = {"step": [0, 200, 5000], "lam": 0.1}
@@ -84,12 +92,12 @@ def page(results: Path) -> str:
 def test_the_page_says_what_the_files_say(results: Path) -> None:
     text = page(results)
     assert "| train | 1234 | 600 | 634 | 1233 | 0.25 | this \\| that |" in text
-    assert "over 2 training seeds" in text
-    assert "| test | 0.62 (0.50 to 0.75) | 0.12 (0.12 to 0.12) |" in text
     assert "| BERT [CLS], published |" + 5 * " 0.38 |" in text
-    cells = "".join(f" 0.38 [0.25, 0.50] ({0.375 - x:+.2f}) |" for x in PUBLISHED.values())
-    assert f"| 1-layer Transformer, from scratch |{cells}" in text
-    assert "| trained | 0.91 | 1.00 | 1.50 |" in text
+    assert "| 1-layer Transformer, from scratch |" + 5 * " 0.38 [0.25, 0.50] |" in text
+    assert "| accuracy | train (6 words) |" in text
+    assert "| test | 0.50 (0.25 to 0.75) | 0.91 (0.90 to 0.92) | 0.08 |" in text
+    assert "| BERT [CLS] | 0.50 | 1.00 | 0.95 | 0.64 | 0.75 | 0.69 |" in text, "the published bars"
+    assert "| MiniLM [CLS] | 0.50 |" + 5 * " 0.38 [0.25, 0.50] |" in text
     assert "How the runs end, after 5,000 steps:" in text
     assert "| published starts | 3 | 2 | 1 | 0 | 0.2000 (0.1000 to 0.3000) | 0.5 |" in text
 
@@ -140,7 +148,7 @@ def test_another_number_gives_another_page(results: Path) -> None:
 def test_what_is_missing_or_half_there_is_named(results: Path) -> None:
     assert "Not made yet: `python scripts/bridge.py`" in page(results)
     assert "Not made yet: `python scripts/figure1.py`" not in page(results)
-    (results / "figure1" / "bars.parquet").unlink()  # files.json still lists it
+    (results / "figure1" / "dots.parquet").unlink()  # files.json still lists it
     assert "Not made yet: `python scripts/figure1.py`" in page(results)
 
 
