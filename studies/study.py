@@ -159,6 +159,7 @@ class Study:
     figures: Mapping[str, str] = field(default_factory=dict)  # captions by file stem
     needs: Callable[[Any], list[Need]] = _nothing  # from the options: other studies' results
     inputs: Callable[[Any], Any] = _nothing  # from the options: what else decides the result
+    optional: bool = False  # pages leave it out where it is not made
 
     def output_of(self, options: Options) -> Path:
         """The folder of the result: OUTPUT or, for a study of `run_slr.py`, its sub-folder."""

@@ -22,6 +22,11 @@ def read_claims(results: Path, studies: Sequence[Study] = STUDIES) -> list[Claim
     return [claim for study in finished for claim in study.judged(results)]
 
 
+def is_left_out(results: Path, study: Study) -> bool:
+    """Whether pages leave the study out: it is optional and not made."""
+    return study.optional and not is_whole(results / study.folder)
+
+
 def keep_claims(results: Path, claims: Sequence[Claim]) -> None:
     """Write the claims to the folder of all results."""
     write_json(results / CLAIMS, [asdict(claim) for claim in claims])

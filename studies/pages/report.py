@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.catalogue import PRACTICE, STUDIES, THEORY
-from studies.pages.claims import CLAIMS, as_table, kept_claims, summary
+from studies.pages.claims import CLAIMS, as_table, is_left_out, kept_claims, summary
 from studies.pages.environment import environment
 from studies.practice import figure1
 from studies.rendering import cells_of
@@ -73,7 +73,8 @@ def run(options: Options) -> Result:
 def render(results: Path) -> str:
     """The whole page; a study without results is one line with the command that makes it."""
     claims = kept_claims(results)
-    practice = [study for study in PRACTICE if study is not figure1.STUDY]
+    shown = [study for study in PRACTICE if not is_left_out(results, study)]
+    practice = [study for study in shown if study is not figure1.STUDY]
     page = templates().get_template("page.html")
     return page.render(
         claims=as_table(claims) if claims else None,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from studies.catalogue import STUDIES
-from studies.pages.claims import as_table, kept_claims, summary
+from studies.pages.claims import as_table, is_left_out, kept_claims, summary
 from studies.pages.paper_table import paper_table
 from studies.rendering import as_markdown, markdown_table
 from studies.results import is_whole, read_json
@@ -75,7 +75,8 @@ def main(options: Options) -> None:
         for stem in study.figures if is_whole(results / study.folder) else ():
             shrink(results / study.folder / f"{stem}.png", folder / picture(study, stem))
     options.output.write_text(page, encoding="utf-8")
-    missing = [study.title for study in STUDIES if not is_whole(results / study.folder)]
+    shown = [study for study in STUDIES if not is_left_out(results, study)]
+    missing = [study.title for study in shown if not is_whole(results / study.folder)]
     print(f"written to {options.output}" + (f"; missing: {', '.join(missing)}" if missing else ""))
 
 
@@ -86,6 +87,8 @@ def page_of(results: Path, times: Path) -> str:
         parts += ["## Claims", f"{summary(claims)}. {ORIGIN}", markdown_table(as_table(claims))]
     parts += ["## The paper, figure by figure", PAPER, markdown_table(paper_table(results))]
     for study in STUDIES:
+        if is_left_out(results, study):
+            continue
         parts.append(f"## {study.title}")
         if not is_whole(results / study.folder):
             parts.append(f"Not made yet: `{study.command}`.")
@@ -147,7 +150,8 @@ def times_part(path: Path) -> list[str]:
         "## Times",
         f"In a fresh clone, on {machine['Processor']} with {machine['Memory']} of memory, without "
         f"a GPU. `make reproduce` took at most {reproduce['peak_gib']:.1f} GiB of memory. The "
-        "scripts ran in this order and used the results of those above them.",
+        "scripts ran in this order and used the results of those above them."
+        + (f" {reproduce['remark']}" if "remark" in reproduce else ""),
         markdown_table(pd.DataFrame({"time": rows}).rename_axis("command")),
         f"`make reproduce` was also killed with SIGKILL a third of the way through each of its "
         f"{len(killed['killed_in'])} stages, and started again: of its {killed['tables_compared']} "

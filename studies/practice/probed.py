@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from probing.models.downloads import DOWNLOADS, is_downloaded
 from studies.practice import probes
 from studies.practice.probes import Options, true_labels
 from studies.practice.subject import MODEL_NAMES
@@ -58,6 +59,7 @@ def probed(folder: str, data: str, options: Options, **parts: Any) -> Probed:
         title=f"Probes by layer: {name}, {data}",
         folder=folder,
         command=command_of(replace(options, output=Path("results") / folder)),
+        optional=options.model in DOWNLOADS,
         **{"claims": _no_claims, **parts},
     )
     return Probed(study, options)
@@ -194,7 +196,5 @@ STUDIES = tuple(each.study for each in PROBED.values())
 
 def available(models: tuple[str, ...] = ("minilm", "smollm2", "mpnet")) -> dict[str, Probed]:
     """What can be probed here: MPNet takes part if `make models` has downloaded it."""
-    from probing.models.downloads import is_downloaded
-
-    here = [model for model in models if model != "mpnet" or is_downloaded("mpnet")]
+    here = [model for model in models if model not in DOWNLOADS or is_downloaded(model)]
     return {folder: each for folder, each in PROBED.items() if each.options.model in here}
