@@ -142,7 +142,7 @@ def test_another_number_gives_another_page(results: Path) -> None:
     before = page(results)
     path = results / "figure1" / "dots.parquet"
     table = pd.read_parquet(path)
-    table.loc[0, "accuracy"] = 0.125
+    table["accuracy"] = 0.125
     table.to_parquet(path)
     assert "0.12 [0.25, 0.50]" in page(results)
     assert page(results) != before
