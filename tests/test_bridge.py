@@ -28,7 +28,7 @@ from slr.attentions.best import expected_attention_mass
 from slr.predictor import GATES
 from slr.task import Task, sample_batch, sample_truth
 from studies.making import make
-from studies.practice import bridge
+from studies.practice import bridge, figure1
 from studies.practice.bridge import (
     ACROSS,
     LEARNED,
@@ -210,18 +210,16 @@ def test_a_cosine_is_compared_with_directions_that_vary_as_states_do() -> None:
     assert verdicts["1 layer, frozen GloVe vectors: cosine of v in the weights and v_hat"]
 
 
-def test_the_models_are_those_of_figure_1_and_more_that_are_evaluated_briefly(
-    tmp_path: Path,
-) -> None:
+def test_the_models_are_those_of_figure_1_and_more_seeds(tmp_path: Path) -> None:
     models = transformers(bridge.Options(seeds=2, order_seeds=4, output=tmp_path / "bridge"))
     names = {each.output.name: each for each in models}
     assert set(names) == {
-        *("tiny-0", "tiny-1", "tiny-2-brief", "tiny-3-brief"),
-        *("tiny-glove-0", "tiny-glove-1", "small-0-brief", "small-1-brief"),
+        *("tiny-0", "tiny-1", "tiny-2", "tiny-3"),
+        *("tiny-glove-0", "tiny-glove-1", "small-0", "small-1"),
     }
-    assert names["tiny-0"].max_rows is None
-    assert names["tiny-3-brief"].max_rows == 96
-    assert names["tiny-3-brief"].snapshots
+    figure = figure1.transformers(figure1.Options(seeds=2, output=tmp_path / "figure1"))
+    assert figure["tiny"]["tiny-1"] == names["tiny-1"], "made once for both"
+    assert names["tiny-3"].snapshots
     assert {kind_of(each) for each in models} == {"tiny", "tiny-glove", "small"}
     fewer = bridge.Options(seeds=2, order_seeds=1, output=tmp_path / "bridge")
     assert len(transformers(fewer)) == 6

@@ -174,11 +174,14 @@ def test_one_layer_cannot_tell_a_distractor_from_the_word_that_decides_by_contex
     ratios = {}
     for preset, layer in (("tiny", 0), ("pair", 0), ("pair", 1)):
         attention = attention_of_cls(tokenizer, preset, architecture, texts, layer)
+        if architecture == "modernbert" and (preset, layer) == ("pair", 0):
+            assert (attention[:, [4, 9]] == 0).all(), "a local layer: [CLS] sees neither word"
+            continue
         assert not np.allclose(attention[0], attention[1], rtol=1e-3), "other words have changed"
         ratios[preset, layer] = np.log(attention[:, 4] / attention[:, 9])
     exact = ROUNDING[architecture]
-    assert ratios["tiny", 0][0] == pytest.approx(ratios["tiny", 0][1], abs=exact)
-    assert ratios["pair", 0][0] == pytest.approx(ratios["pair", 0][1], abs=exact)
+    for first, second in (ratios[key] for key in ratios if key[1] == 0):
+        assert first == pytest.approx(second, abs=exact)
     assert abs(ratios["pair", 1][0] - ratios["pair", 1][1]) > 0.01, "the control: two layers can"
 
 
