@@ -24,7 +24,7 @@ import torch
 from data_gen import align_spans, build_dataset
 from probing.models.pretrained import load_model
 from probing.states.anatomy import anatomy_of
-from probing.states.extraction import extract
+from probing.states.extraction import SITES, extract
 from probing.states.parts import blocks_of
 from probing.states.tokens import States, Tokens
 
@@ -104,7 +104,7 @@ def seconds(run: Callable[[], Any]) -> float:
 
 def pooled(states: States) -> Any:
     """States (sentences, positions, layers, d_model)."""
-    return np.stack(list(states.pooled.values()), axis=1)
+    return np.stack([states.stacked(name) for name in SITES], axis=1)
 
 
 def relative(states: Any, reference: Any) -> Any:

@@ -30,6 +30,18 @@ def as_bytes(tensor: "Tensor") -> memoryview:
     return flat.view(torch.uint8).numpy().data
 
 
+def from_bytes(tensor: "Tensor") -> npt.NDArray[np.uint8]:
+    """The tensor of bytes as an array."""
+    return np.asarray(tensor.cpu().numpy())
+
+
+def rounded_to(dtype: str, values: FloatArray) -> memoryview:
+    """The bytes of float32 values as a file holds them: in float32, or rounded to bfloat16."""
+    import torch
+
+    return as_bytes(torch.from_numpy(np.ascontiguousarray(values)).to(getattr(torch, dtype)))
+
+
 def unit(x: FloatArray) -> FloatArray:
     """The vector scaled to length 1; the zero vector stays zero."""
     norm = np.linalg.norm(x)

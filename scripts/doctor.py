@@ -1,4 +1,4 @@
-"""Twelve checks for silent faults: studies/practice/doctor.py."""
+"""Twelve checks for silent faults: studies/tools/doctor.py."""
 
 from studies.command_line import run
 

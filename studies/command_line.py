@@ -23,11 +23,12 @@ HELP = ("-h", "--help")
 COMMANDS = {  # name: its module and its script
     "generate-data": ("studies.practice.dataset", "generate_data.py"),
     "train": ("studies.practice.transformer", "train_transformer.py"),
+    "extract": ("studies.tools.extract", "extract.py"),
     "probe": ("studies.practice.probes", "probe.py"),
     "sparsity": ("studies.practice.sparsity", "sparsity.py"),
     "controls": ("studies.practice.controls", "controls.py"),
     "causal": ("studies.practice.causal", "causal.py"),
-    "doctor": ("studies.practice.doctor", "doctor.py"),
+    "doctor": ("studies.tools.doctor", "doctor.py"),
     "figure1": ("studies.practice.figure1", "figure1.py"),
     "decoders": ("studies.practice.decoders", "decoders.py"),
     "bridge": ("studies.practice.bridge", "bridge.py"),

@@ -35,7 +35,7 @@ PLACES = {  # where and how, not what
     *("device", "device_map"),
 }
 # Options younger than some results, with the value of these results; and renamed values.
-ADDED = {"dtype": "float32", "control": "none", "shuffle": False}
+ADDED = {"dtype": "float32", "control": "none", "shuffle": False, "states": "float32"}
 RENAMED = {("swap", True): ("control", "swapped")}
 
 
@@ -79,6 +79,10 @@ def key_of(name: str, value: Any) -> Any:
         return model_key(value)
     if name == "embeddings" and value in VECTORS:  # verified when they are read
         return value
+    if name == "states":  # the same, wherever they are stored, but for their precision
+        from probing.states.store import stored_dtype
+
+        return stored_dtype(value)
     if name in ("data", "spec", "embeddings", "grid"):
         return data_key(value)
     return list(value) if isinstance(value, tuple) else value

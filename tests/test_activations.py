@@ -115,7 +115,7 @@ def test_batches_equal_one_sentence_at_a_time(
             "informative": states[informative].mean(0),
         }
         for name, value in expected.items():
-            mine = found.layers[here] if name == "tokens" else found.pooled[name][i]
+            mine = found.stacked(name)[here if name == "tokens" else i]
             np.testing.assert_allclose(mine, value, atol=TOLERANCE, rtol=0, err_msg=name)
         read = attention[:, :, summary].permute(2, 0, 1)  # n_tokens, n_layers, n_heads
         np.testing.assert_allclose(found.attention[here], read, atol=TOLERANCE, rtol=0)
@@ -142,7 +142,7 @@ def test_states_and_masks_have_the_promised_shapes(rows: Any, pieces: Any) -> No
     n, total = len(rows["text"]), int(tokens.offsets[-1])
     assert len(found) == n
     for name in POSITIONS:
-        states = found.layers if name == "tokens" else found.pooled[name]
+        states = found.stacked(name)
         assert states.shape == (total if name == "tokens" else n, N_LAYERS + 1, D_MODEL)
         assert states.dtype == np.float32
         assert (found.at(1, name) == states[:, 1]).all()
@@ -183,7 +183,7 @@ def test_each_distinct_sentence_is_run_once(rows: Any, tokenizer: Any, max_token
     found = extract(model, tokenizer, thrice, max_tokens_per_batch=max_tokens)
     assert sizes[:2] == PROBE
     assert sum(sizes[2:]) == len(set(rows["text"])) < n
-    np.testing.assert_array_equal(found.pooled["summary"][:n], found.pooled["summary"][n : 2 * n])
+    np.testing.assert_array_equal(found.stacked("summary")[:n], found.stacked("summary")[n : 2 * n])
 
 
 def test_the_anatomy_of_a_model_is_examined_once(rows: Any, tokenizer: Any) -> None:
@@ -203,15 +203,15 @@ def test_a_model_that_an_edit_makes_look_causal_is_examined_again(
 ) -> None:
     """Without the outputs of its blocks no token sees another."""
     model = bert(len(tokenizer), BertModel)
-    plain = extract(bert(len(tokenizer), BertModel), tokenizer, rows).pooled["summary"]
+    plain = extract(bert(len(tokenizer), BertModel), tokenizer, rows).stacked("summary")
     hooks = [
         layer.register_forward_hook(lambda module, args, out: args[0])
         for layer in model.encoder.layer
     ]
-    blind = extract(model, tokenizer, rows).pooled["summary"]
+    blind = extract(model, tokenizer, rows).stacked("summary")
     for hook in hooks:
         hook.remove()
-    np.testing.assert_array_equal(extract(model, tokenizer, rows).pooled["summary"], plain)
+    np.testing.assert_array_equal(extract(model, tokenizer, rows).stacked("summary"), plain)
     assert np.abs(blind - plain).max() > 0.1
 
 
@@ -235,10 +235,10 @@ def test_tokens_are_taken_and_padded_without_loss(rows: Any, pieces: Any) -> Non
 
 def test_one_text_with_two_spans_has_two_informative_words(tokenizer: Any) -> None:
     text = "The city is nice. my dog is nice"
-    pooled = extract(bert(len(tokenizer)), tokenizer, said([text] * 2, [(28, 32), (21, 24)])).pooled
-    one, two = pooled["informative"]
+    states = extract(bert(len(tokenizer)), tokenizer, said([text] * 2, [(28, 32), (21, 24)]))
+    one, two = states.stacked("informative")
     assert np.abs(one - two).max() > 0.01
-    np.testing.assert_array_equal(*pooled["mean"])
+    np.testing.assert_array_equal(*states.stacked("mean"))
 
 
 def test_batches_go_from_long_to_short_within_their_limit(rows: Any, tokenizer: Any) -> None:
@@ -301,13 +301,13 @@ def test_a_hook_set_before_changes_what_is_recorded(rows: Any, tokenizer: Any) -
     """Ablations show, in whichever order the library's own hooks came."""
     model = bert(len(tokenizer), BertModel)
     extract(model, tokenizer, rows)  # leaves no hooks of the library, which would come first
-    plain = extract(model, tokenizer, rows).pooled["mean"]
+    plain = extract(model, tokenizer, rows).stacked("mean")
     handle = model.encoder.layer[0].register_forward_hook(lambda module, args, out: 0 * out)
-    ablated = extract(model, tokenizer, rows).pooled["mean"]
+    ablated = extract(model, tokenizer, rows).stacked("mean")
     handle.remove()
     assert np.abs(plain[:, 1]).max() > 0.1
     assert not ablated[:, 1].any()
-    np.testing.assert_array_equal(extract(model, tokenizer, rows).pooled["mean"], plain)
+    np.testing.assert_array_equal(extract(model, tokenizer, rows).stacked("mean"), plain)
 
 
 def test_attention_of_a_model_in_train_mode_sums_to_one(rows: Any, tokenizer: Any) -> None:
@@ -340,7 +340,7 @@ def test_a_classifier_without_padding_token_runs_too(rows: Any, sentiment: Any) 
     model = gpt2(len(tokenizer), GPT2ForSequenceClassification)
     found = extract(model, tokenizer, rows)
     states, _, _ = alone(model, tokenizer, rows["text"][0])
-    np.testing.assert_allclose(found.pooled["summary"][0], states[-1], atol=TOLERANCE)
+    np.testing.assert_allclose(found.stacked("summary")[0], states[-1], atol=TOLERANCE)
     assert tokenizer.pad_token is None
 
 

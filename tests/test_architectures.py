@@ -78,9 +78,9 @@ def test_states_and_attention_are_those_of_the_librarys_eager_run(
             )
         here, summary = states.tokens.sentence(i), -1 if FAMILIES[name].causal else 0
         expected = torch.cat(output.hidden_states).transpose(0, 1)
-        np.testing.assert_allclose(states.layers[here], expected, atol=TOLERANCE, rtol=TOLERANCE)
+        np.testing.assert_allclose(states.stacked()[here], expected, atol=TOLERANCE, rtol=TOLERANCE)
         np.testing.assert_array_equal(
-            states.pooled["summary"][i], states.layers[here][summary], "the summary token"
+            states.stacked("summary")[i], states.stacked()[here][summary], "the summary token"
         )
         weights = torch.cat(output.attentions)[:, :, summary].permute(2, 0, 1)
         np.testing.assert_allclose(states.attention[here], weights, atol=TOLERANCE)
@@ -124,8 +124,9 @@ def test_an_ablated_head_is_one_whose_part_of_the_projections_input_is_zero(
             by_hand = read(model, tokens, READOUT)
         with without_heads(model, [(layer, head)]):
             ablated = read(model, tokens, READOUT)
-        np.testing.assert_allclose(ablated.layers, by_hand.layers, atol=TOLERANCE, rtol=TOLERANCE)
-        assert np.abs(ablated.layers - whole.layers).max() > 0.01, "the control: it has an effect"
+        states, expected = ablated.stacked(), by_hand.stacked()
+        np.testing.assert_allclose(states, expected, atol=TOLERANCE, rtol=TOLERANCE)
+        assert np.abs(states - whole.stacked()).max() > 0.01, "the control"
 
 
 def test_the_summary_reads_what_it_is_told_to_read(family: Any, tokens: Tokens) -> None:
@@ -358,3 +359,33 @@ def test_a_decoder_with_a_classifier_is_read_by_its_own_head(tokenizer: Any, row
         read(model, tokens)
     with pytest.raises(ActivationError, match="by pad_token_id 7"):
         extract(model, tokenizer, rows, logits=True)
+
+
+def test_a_run_that_stops_at_a_layer_has_the_states_of_a_whole_run(
+    family: Any, tokenizer: Any, rows: Any
+) -> None:
+    """To the last bit, with batches side by side too; blocks above the layer do not run."""
+    _, model = family
+    options: dict[str, Any] = {"positions": ("tokens", "mean"), "max_tokens_per_batch": 64}
+    whole = extract(model, tokenizer, rows, **options)
+    runs: list[int] = []
+    blocks = blocks_of(model)
+    for layer in range(N_LAYERS + 1):
+        runs.clear()
+        with ExitStack() as counters:
+            for i, block in enumerate(blocks, 1):
+                forward = block.forward
+
+                def counting(*args: Any, _i: int = i, _forward: Any = forward, **rest: Any) -> Any:
+                    runs.append(_i)
+                    return _forward(*args, **rest)
+
+                block.forward = counting
+                counters.callback(setattr, block, "forward", forward)
+            states = extract(model, tokenizer, rows, layers=[layer], **options)
+        assert states.layers == [layer]
+        assert set(runs) == set(range(1, layer + 1)), "what is above is not computed"
+        for position in options["positions"]:
+            np.testing.assert_array_equal(states.at(layer, position), whole.at(layer, position))
+    again = extract(model, tokenizer, rows, **options)
+    np.testing.assert_array_equal(again.stacked(), whole.stacked(), "nothing is left behind")

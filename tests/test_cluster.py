@@ -12,8 +12,8 @@ from distributed import Client, LocalCluster
 from waiting_cells import wait, waiting_grid
 
 from slr.sweep import Grid, cell_grid, sweep, train_cell
-from slr.sweep import cluster as cluster_module
 from slr.sweep.engine import run_batch
+from slr.workers import cluster as cluster_module
 
 SMALL = {"lam": [0.02, 0.1], "step_size": [4e-3, 4e-2, 0.4], "n_steps": 300, "runs": 3}
 

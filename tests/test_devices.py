@@ -119,10 +119,10 @@ def test_bfloat16_gives_the_states_of_float32_within_its_precision(
     exact = extract(model, tokenizer, rows, positions=["tokens"], attention=True)
     model = model.to(torch.bfloat16)
     rounded = extract(model, tokenizer, rows, positions=["tokens"], attention=True)
-    assert rounded.layers.dtype == np.float32
+    assert rounded.stacked().dtype == np.float32
     sizes, errors = (
         np.sqrt((each**2).mean(axis=(0, 2)))
-        for each in (exact.layers, rounded.layers - exact.layers)
+        for each in (exact.stacked(), rounded.stacked() - exact.stacked())
     )
     assert (errors < 0.05 * sizes).all()
     assert (errors > 1e-4 * sizes).all(), "the control: it is another precision"

@@ -200,8 +200,8 @@ def naive(model: Any, tokenizer: Any, rows: Any, **options: Any) -> States:
             output_hidden_states=True,
         ).hidden_states
     mask = inputs["attention_mask"].bool()
-    tokens = torch.stack([layer[mask] for layer in states], dim=1).numpy()
-    return replace(right, layers=tokens)
+    hidden = {(i, "tokens"): layer[mask].numpy() for i, layer in enumerate(states)}
+    return replace(right, hidden=dict(right.hidden) | hidden)
 
 
 def leaking(model: Any, *args: Any, **options: Any) -> States:

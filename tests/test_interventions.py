@@ -118,7 +118,7 @@ def test_edits_work_in_every_architecture(build: Any, sentiment: Any) -> None:
     tokenizer = byte_level(sentiment["train"]["text"][:])
     rows = sentiment["test"][:8]
     tokens, model = tokenise(tokenizer, rows), build(len(tokenizer))
-    plain = extract(model, tokenizer, rows, positions=["tokens"]).layers
+    plain = extract(model, tokenizer, rows, positions=["tokens"]).stacked()
     shift = torch.linspace(-1, 2, D_MODEL)
     own, padded = tokens.informative, tokens.padded()
     with recorded(model) as record:

@@ -77,7 +77,7 @@ def test_special_tokens_are_not_looked_at() -> None:
     assert probe.score(X[~special], inner) > 0.95
     assert probe.score(X, tokens) < 0.5
     assert inner.offsets[-1] == (~special).sum()
-    states = States(tokens, layers=X[:, None]).words_only()
+    states = States(tokens, {(0, "tokens"): X}).words_only()
     assert (states.at(0) == X[~special]).all()
 
 

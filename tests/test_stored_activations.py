@@ -1,6 +1,7 @@
 """States in a folder: those that memory would hold, resumed, and never stale."""
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from small_models import bert, forward_rows, said
 
 from probing.models.presets import build_model
-from probing.states.extraction import POSITIONS, extract
+from probing.states.extraction import POSITIONS, extract, streamed
 from probing.states.parts import ActivationError
 from probing.states.tokens import States
 
@@ -27,10 +29,9 @@ def full(model: Any, tokenizer: Any, rows: Any, **options: Any) -> States:
 
 
 def assert_same(one: States, two: States) -> None:
-    assert one.pooled.keys() == two.pooled.keys()
-    for name in one.pooled:
-        np.testing.assert_array_equal(one.pooled[name], two.pooled[name])
-    np.testing.assert_array_equal(one.layers, two.layers)
+    assert set(one.hidden) == set(two.hidden)
+    for layer, position in one.hidden:
+        np.testing.assert_array_equal(one.at(layer, position), two.at(layer, position))
     assert one.attention is not None
     np.testing.assert_array_equal(one.attention, two.attention)
 
@@ -49,7 +50,10 @@ def stop_after(batches: int) -> Callable[[int, int], None]:
 def test_a_folder_holds_what_memory_would(rows: Any, tokenizer: Any, tmp_path: Path) -> None:
     model = bert(len(tokenizer))
     found = full(model, tokenizer, rows, folder=tmp_path / "new" / "folder")
-    assert all(isinstance(states, np.memmap) for states in [found.layers, *found.pooled.values()])
+    files = {path.name for path in (tmp_path / "new" / "folder").glob("*.safetensors")}
+    assert files == {
+        f"{name}.safetensors" for name in ("layer-00", "layer-01", "layer-02", "attention")
+    }
     assert_same(found, full(model, tokenizer, rows))
     sizes = forward_rows(model)
     assert_same(full(model, tokenizer, rows, folder=tmp_path / "new" / "folder"), found)
@@ -81,7 +85,7 @@ def test_a_run_can_go_on_with_other_batches(rows: Any, tokenizer: Any, tmp_path:
         full(model, tokenizer, rows, folder=tmp_path, progress=stop_after(2))
     found = full(model, tokenizer, rows, folder=tmp_path, max_tokens_per_batch=50)
     whole = full(model, tokenizer, rows)
-    np.testing.assert_allclose(found.layers, whole.layers, atol=TOLERANCE)
+    np.testing.assert_allclose(found.stacked(), whole.stacked(), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("damage", ["remove", "cut"])
@@ -91,7 +95,7 @@ def test_a_damaged_array_is_computed_again(
     model = bert(len(tokenizer))
     whole = full(model, tokenizer, rows)
     full(model, tokenizer, rows, folder=tmp_path)
-    path = tmp_path / "tokens.npy"
+    path = tmp_path / "layer-01.safetensors"
     if damage == "remove":
         path.unlink()
     else:
@@ -113,8 +117,7 @@ def test_a_folder_of_anything_else_is_refused(
 
     refused("list of texts", model, tokenizer, said(texts[1:], spans[1:]))
     refused("list of texts", model, tokenizer, said(texts[::-1], spans[::-1]))
-    refused("arrays", model, tokenizer, rows, positions=["summary"])
-    refused("arrays", model, tokenizer, rows, attention=False)
+    refused("precision", model, tokenizer, rows, storage_dtype="bfloat16")
     refused("tokenizer", model, pieces, rows)
     refused("model", bert(n_words, seed=1), tokenizer, rows)
     with torch.no_grad():
@@ -185,3 +188,143 @@ def test_stored_logits_belong_to_one_classifier(rows: Any, tokenizer: Any, tmp_p
 def test_a_model_without_a_classifier_has_no_logits(rows: Any, tokenizer: Any) -> None:
     with pytest.raises(ActivationError, match="classifier with two labels"):
         extract(bert(len(tokenizer)).base_model, tokenizer, rows, logits=True)
+
+
+# ---- one file per layer
+
+
+def test_a_folder_keeps_and_computes_only_the_layers_asked_for(
+    rows: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = bert(len(tokenizer))
+    whole = extract(model, tokenizer, rows, positions=POSITIONS)
+    states = extract(model, tokenizer, rows, positions=POSITIONS, layers=[1], folder=tmp_path)
+    assert [path.name for path in tmp_path.glob("*.safetensors")] == ["layer-01.safetensors"]
+    assert states.layers == [1]
+    for position in POSITIONS:
+        np.testing.assert_array_equal(states.at(1, position), whole.at(1, position))
+    with pytest.raises(ValueError, match="no layer 2; extract with this layer"):
+        states.at(2, "summary")
+
+
+def test_files_are_plain_safetensors(rows: Any, tokenizer: Any, tmp_path: Path) -> None:
+    model = bert(len(tokenizer))
+    states = full(model, tokenizer, rows, folder=tmp_path)
+    for layer in states.layers:
+        tensors = load_file(tmp_path / f"layer-{layer:02}.safetensors")
+        assert set(tensors) == set(POSITIONS)
+        for position, tensor in tensors.items():
+            np.testing.assert_array_equal(tensor, states.at(layer, position))
+
+
+def test_a_part_of_a_folder_is_read_without_a_run(
+    rows: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = bert(len(tokenizer))
+    whole = full(model, tokenizer, rows, folder=tmp_path)
+    sizes = forward_rows(model)
+    part = extract(model, tokenizer, rows, positions=["mean"], layers=[0, 2], folder=tmp_path)
+    assert sizes == []
+    assert part.layers == [0, 2]
+    assert {position for _, position in part.hidden} == {"mean"}
+    np.testing.assert_array_equal(part.at(2, "mean"), whole.at(2, "mean"))
+
+
+def test_a_folder_that_lacks_an_array_is_refused(rows: Any, tokenizer: Any, tmp_path: Path) -> None:
+    model = bert(len(tokenizer))
+    extract(model, tokenizer, rows, positions=["mean"], layers=[0, 2], folder=tmp_path)
+    lacking = "holds activations of another choice of arrays, without"
+    for options, name in (
+        ({"positions": ["summary"]}, "0 summary"),
+        ({"positions": ["mean"]}, "1 mean"),
+        ({"positions": ["mean"], "layers": [2], "attention": True}, "attention"),
+    ):
+        with pytest.raises(ActivationError, match=f"{lacking} {name}"):
+            extract(model, tokenizer, rows, folder=tmp_path, **options)
+
+
+def test_a_part_asked_of_an_unfinished_folder_finishes_all_of_it(
+    rows: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = bert(len(tokenizer))
+    with pytest.raises(KeyboardInterrupt):
+        full(model, tokenizer, rows, folder=tmp_path, progress=stop_after(2))
+    asked: dict[str, Any] = {"positions": ["mean"], "layers": [2], "max_tokens_per_batch": 64}
+    extract(model, tokenizer, rows, folder=tmp_path, **asked)
+    sizes = forward_rows(model)
+    finished = full(model, tokenizer, rows, folder=tmp_path)
+    assert sizes == [], "nothing is left to do"
+    assert_same(finished, full(model, tokenizer, rows))
+
+
+def test_bfloat16_on_disk_is_the_rounded_state_in_half_of_the_space(
+    rows: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = bert(len(tokenizer))
+    exact = full(model, tokenizer, rows, folder=tmp_path / "exact")
+    rounded = full(model, tokenizer, rows, folder=tmp_path / "half", storage_dtype="bfloat16")
+    for layer, position in exact.hidden:
+        expected = torch.from_numpy(exact.at(layer, position)).bfloat16().float()
+        found = rounded.at(layer, position)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, expected)
+        assert np.abs(found - exact.at(layer, position)).max() > 0, "the control: it is rounded"
+    sizes = [
+        (tmp_path / kind / "layer-01.safetensors").stat().st_size for kind in ("exact", "half")
+    ]
+    assert sizes[0] < 2 * sizes[1] < sizes[0] + 1000  # but for the header
+    again = full(model, tokenizer, rows, folder=tmp_path / "half")  # as it is stored
+    np.testing.assert_array_equal(again.at(1), rounded.at(1))
+
+
+def test_states_of_a_folder_travel_as_a_path(rows: Any, tokenizer: Any, tmp_path: Path) -> None:
+    """To another process: the files are read there."""
+    model = bert(len(tokenizer))
+    stored = full(model, tokenizer, rows, folder=tmp_path).words_only()
+    held = full(model, tokenizer, rows).words_only()
+    sent = [pickle.dumps(states.only(1, "tokens").hidden) for states in (stored, held)]
+    assert len(sent[0]) < len(sent[1]) / 2
+    for data in sent:
+        np.testing.assert_array_equal(pickle.loads(data)[1, "tokens"], held.at(1))
+
+
+def test_a_file_that_was_cut_later_is_one_clear_line(
+    rows: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    states = full(bert(len(tokenizer)), tokenizer, rows, folder=tmp_path)
+    path = tmp_path / "layer-01.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ActivationError, match=r"layer-01\.safetensors is missing or damaged"):
+        states.at(1)
+
+
+def test_two_extractions_do_not_write_to_one_folder(
+    rows: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = bert(len(tokenizer))
+
+    def meanwhile(done: int, total: int) -> None:
+        with pytest.raises(ActivationError, match="another extraction is writing"):
+            full(bert(len(tokenizer)), tokenizer, rows, folder=tmp_path)
+
+    full(model, tokenizer, rows, folder=tmp_path, progress=meanwhile)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"), [([3], "layers are 0 to 2"), ([-1], "no layer -1"), ([], "is empty")]
+)
+def test_layers_that_are_not_there_are_refused(
+    rows: Any, tokenizer: Any, layers: list[int], message: str
+) -> None:
+    with pytest.raises(ActivationError, match=message):
+        extract(bert(len(tokenizer)), tokenizer, rows, layers=layers)
+
+
+def test_a_stream_of_sentences_has_the_states_of_all_at_once(rows: Any, tokenizer: Any) -> None:
+    model = bert(len(tokenizer))
+    stream = ({name: column[i] for name, column in rows.items()} for i in range(len(rows["text"])))
+    parts = list(streamed(model, tokenizer, stream, chunk=7, layers=[1]))
+    assert [len(part) for part in parts[:-1]] == [7] * (len(parts) - 1)
+    together = np.concatenate([part.at(1, "mean") for part in parts])
+    whole = extract(model, tokenizer, rows).at(1, "mean")
+    np.testing.assert_allclose(together, whole, atol=TOLERANCE)

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 
 from data_gen import build_dataset, build_tokenizer
-from studies.practice import controls, doctor, probes, sparsity, transformer
-from studies.practice.subject import Subject, model_name, trained_on
+from studies.practice import controls, probes, sparsity, transformer
 from studies.results import write_json
 from studies.settings import differences, settings_of
 from studies.study import Tables
+from studies.subject import Subject, model_name, trained_on
+from studies.tools import doctor
 
 
 def checkpoint(folder: Path, spec: str, *, with_spec: bool = True) -> str:

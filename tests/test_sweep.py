@@ -17,9 +17,9 @@ import pytest
 from waiting_cells import computed, wait, waiting_grid
 
 from slr.sweep import Grid, cell_grid, sweep, train_cell
-from slr.sweep import cluster as cluster_module
 from slr.sweep.engine import SECONDS_PER_WORKER, Batches
 from slr.sweep.rows import CELL, open_rows
+from slr.workers import cluster as cluster_module
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"lam": [0.02, 0.1], "step_size": [4e-3, 4e-2, 0.4], "n_steps": 300, "runs": 3}

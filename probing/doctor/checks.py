@@ -102,7 +102,7 @@ def left_as_found(patient: Patient) -> tuple[bool, str]:
 
 @check("batched = unbatched", "states that depend on which sentences share a batch")
 def batched(patient: Patient) -> tuple[bool, str]:
-    together = patient.run().layers
+    together = patient.run().stacked()
     each = [
         np.stack([as_array(layer[0]) for layer in recording.states], 1)
         for recording in alone(patient)
@@ -115,7 +115,7 @@ def batched(patient: Patient) -> tuple[bool, str]:
 def padding_side(patient: Patient) -> tuple[bool, str]:
     tokenizers = [copy.deepcopy(patient.tokenizer) for _ in range(2)]
     tokenizers[0].padding_side, tokenizers[1].padding_side = "right", "left"
-    error = distance(*(patient.run(tokenizer=tokenizer).layers for tokenizer in tokenizers))
+    error = distance(*(patient.run(tokenizer=tokenizer).stacked() for tokenizer in tokenizers))
     return error < patient.tolerance, f"left and right differ by {error:.1e} of the largest state"
 
 
@@ -262,7 +262,7 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
             with suppress(ActivationError):
                 patient.run(**options | changed, folder=folder)
                 accepted.append(name)
-        same = np.array_equal(first.pooled["summary"], again.pooled["summary"])
+        same = np.array_equal(first.stacked("summary"), again.stacked("summary"))
         del first, again  # memory maps of files that are about to be deleted
     but = f"but not another {' or '.join(accepted)}" if accepted else "read back its own"
     measured = f"refused {len(changes) - len(accepted)} of {len(changes)} others, {but}"

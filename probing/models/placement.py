@@ -1,6 +1,7 @@
 """Where the weights of a model are (a device, or several) and in which precision."""
 
 import itertools
+import os
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
@@ -27,12 +28,17 @@ def devices() -> list[str]:
 
 
 def device_of(name: str) -> torch.device:
-    """The device of this name; "auto" is the first of CUDA, MPS and the CPU that is there."""
+    """The device of this name; "auto" is the first of CUDA, MPS and the CPU that is there.
+
+    Of several CUDA devices, each process of torchrun gets its own.
+    """
     there = devices()
     if name not in ("auto", *there):
         raise ModelError(
             f"{name!r} is not a device here: torch {torch.__version__} sees {', '.join(there)}"
         )
+    if name == "auto" and there[0] == "cuda" and "LOCAL_RANK" in os.environ:
+        return torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     return torch.device(there[0] if name == "auto" else name)
 
 

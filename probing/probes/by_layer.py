@@ -48,6 +48,7 @@ def fit_probes(
     shuffled: bool = False,
     seed: int = 0,
     jobs: int = 1,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> dict[tuple[str, int], Probed]:
     """Probes fitted to the training split and scored on all splits, by (probe, layer).
@@ -70,6 +71,9 @@ def fit_probes(
         Seed of the shuffled labels and of the probes.
     jobs
         Number of processes that share the fits.
+    cluster
+        Address of a Dask scheduler whose workers fit instead. States in a folder are read by the
+        worker, which must see the folder; others are sent.
     progress
         ``progress(done, total)`` counts fits.
 
@@ -84,12 +88,8 @@ def fit_probes(
 
     def arguments(pair: tuple[str, int]) -> Iterable[Any]:
         probe, layer = pair
-        splits = {name: split.at(layer, probe) for name, split in states.items()}
-        X, tokens = splits["train"]
-        if shuffled:
-            labels = np.array([label_of[word] for word in tokens.words.tolist()])
-            tokens = replace(tokens, labels=labels)
-        return probe, (X, tokens), splits, C, standardize, seed
+        splits = {name: split.only(layer, probe) for name, split in states.items()}
+        return probe, layer, splits, label_of, C, standardize, seed
 
     pairs = list(product(probes, states["train"].layers if layers is None else layers))
     # A reader has fitted the same location probe already.
@@ -97,7 +97,8 @@ def fit_probes(
     fitted = [pair for pair in pairs if not (is_shared and pair[0] == "location")]
     # Heads take longest, so they come first: else one process would end with a head alone.
     order = sorted(fitted, key=lambda pair: pair[0] != "head")
-    probed = in_processes(probe_layer, arguments, order, jobs=jobs, progress=progress)
+    shared: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "progress": progress}
+    probed = in_processes(probe_stored, arguments, order, **shared)
     if is_shared:
         for probe, layer in pairs:
             if probe == "location":
@@ -166,6 +167,19 @@ def probe_states(states: dict[str, SplitStates], **options: Any) -> pd.DataFrame
     >>> probe_states(states, probes=("summary", "reader"), layers=[3])
     """
     return probe_table(fit_probes(states, **options), states)
+
+
+def probe_stored(
+    probe: str, layer: int, states: dict[str, SplitStates], label_of: dict[str, Any], *options: Any
+) -> Probed:
+    """``probe_layer`` in a worker, which reads the states; ``label_of``: other labels, by word."""
+    splits = {name: split.at(layer, probe) for name, split in states.items()}
+    X, tokens = splits["train"]
+    if label_of:
+        tokens = replace(
+            tokens, labels=np.array([label_of[word] for word in tokens.words.tolist()])
+        )
+    return probe_layer(probe, (X, tokens), splits, *options)
 
 
 def probe_layer(

@@ -1,8 +1,8 @@
 """The states of every split of a dataset, as probes need them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from probing.arrays import FloatArray
 from probing.progress import Progress
 from probing.sentences import columns_of, draw, informative_words
 from probing.states.extraction import extract
-from probing.states.tokens import States, Tokens
+from probing.states.tokens import Rows, States, Tokens
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from datasets import Dataset, DatasetDict
 
 POOLED = {"summary": "summary", "mean": "mean", "value": "informative"}  # probe: its states
 TOKEN_PROBES = ("location", "reader", "head")
@@ -31,18 +31,19 @@ class SplitStates(NamedTuple):
         return self.pooled if probe in POOLED else self.tokens
 
     def at(self, layer: int, probe: str) -> tuple[FloatArray, Tokens]:
-        """The states of one layer that this probe reads, with their tokens.
-
-        Only these arrays are sent to another process.
-        """
+        """The states of one layer that this probe reads, with their tokens."""
         states = self.of(probe)
         return states.at(layer, POOLED.get(probe, "tokens")), states.tokens
 
+    def only(self, layer: int, probe: str) -> "SplitStates":
+        """Only what ``at`` needs for this layer and probe: what another process gets."""
+        states = self.of(probe).only(layer, POOLED.get(probe, "tokens"))
+        return SplitStates(states, states)
+
     @property
-    def layers(self) -> range:
+    def layers(self) -> list[int]:
         """The numbers of all layers, from 0 (the embeddings)."""
-        arrays = [*self.pooled.pooled.values(), self.tokens.layers]
-        return range(arrays[0].shape[1])
+        return self.pooled.layers or self.tokens.layers
 
 
 def read_splits(
@@ -51,30 +52,50 @@ def read_splits(
     dataset: "DatasetDict",
     *,
     probes: Sequence[str] = PROBES,
+    layers: Sequence[int] | None = None,
     max_token_sentences: int = 1536,
+    max_tokens_per_batch: int = 1024,
+    folder: str | Path | None = None,
+    storage_dtype: Literal["float32", "bfloat16"] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, SplitStates]:
     """The states of every split that ``probes`` need, by split; each sentence is run once.
 
-    States of single tokens are kept for at most ``max_token_sentences`` sentences per split.
-    ``progress(done, total)`` counts splits.
+    States of single tokens are kept for at most ``max_token_sentences`` sentences per split. With a
+    ``folder`` the states are kept there, and read from there if they were extracted before; this
+    and other parameters are those of ``extract``. ``progress(done, total)`` counts sentences.
 
     >>> states = read_splits(model, tokenizer, dataset, probes=("summary", "reader"))
-    >>> states["test"].of("reader").at(3)
+    >>> states["test"].at(3, "reader")
     """
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)
     with_tokens = (*positions, "tokens") if set(probes) & set(TOKEN_PROBES) else positions
+    options: dict[str, Any] = {"layers": layers, "max_tokens_per_batch": max_tokens_per_batch}
+    options["storage_dtype"] = storage_dtype
+    total, done = sum(len(split) for split in dataset.values()), 0
+
+    def run(part: "Dataset", positions: Sequence[str], *names: str) -> States:
+        nonlocal done
+
+        def count(n: int, _: int) -> None:
+            if progress:
+                progress(done + n, total)
+
+        options.update(folder=Path(folder, *names) if folder else None, progress=count)
+        states = extract(model, tokenizer, part, positions=positions, **options)
+        done += len(part)
+        return states
+
     splits: dict[str, SplitStates] = {}
     for name, split in dataset.items():
         rows, n = columns_of(split), len(split)
         drawn = draw(n, max_token_sentences)
         remaining = np.setdiff1d(np.arange(n), drawn)
-        sample = extract(model, tokenizer, split.select(drawn), positions=with_tokens)
-        pooled = sample.pooled
+        sample = run(split.select(drawn), with_tokens, name, "sample")
+        parts, order = [sample.hidden], np.argsort(np.concatenate([drawn, remaining]))
         if positions and len(remaining):
-            rest = extract(model, tokenizer, split.select(remaining), positions=positions).pooled
-            order = np.argsort(np.concatenate([drawn, remaining]))
-            pooled = {key: np.concatenate([pooled[key], rest[key]])[order] for key in positions}
+            parts.append(run(split.select(remaining), positions, name, "rest").hidden)
+        pooled = Rows(parts, dict.fromkeys(positions, order))
         sentences = Tokens(  # one token per sentence: its pooled state
             offsets=np.arange(n + 1),
             informative=np.ones(n, dtype=bool),
@@ -82,8 +103,7 @@ def read_splits(
             words=informative_words(rows),
             patterns=rows["pattern"],
         )
-        sample = replace(sample, pooled={}).words_only()
-        splits[name] = SplitStates(States(sentences, pooled=pooled), sample)
-        if progress:
-            progress(len(splits), len(dataset))
+        splits[name] = SplitStates(States(sentences, pooled), sample.words_only())
+    if progress:
+        progress(total, total)
     return splits

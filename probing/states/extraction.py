@@ -7,11 +7,12 @@ every token of encoders, decoders and RoBERTa has the position that it has in an
 and no token attends to padding.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,17 +22,18 @@ from probing.arrays import FloatArray, IntArray, as_array
 from probing.progress import Progress
 from probing.sentences import columns_of
 from probing.states.anatomy import Anatomy, anatomy_of, read_by
-from probing.states.attention import NAME
-from probing.states.parts import ActivationError, foreign_hooks
+from probing.states.batches import at_once, planned
+from probing.states.parts import ActivationError
+from probing.states.processes import rank_and_size
 from probing.states.readout import Readout
 from probing.states.recording import Recording, recorded
-from probing.states.store import FolderStore, MemoryStore, key_of
+from probing.states.store import FolderStore, MemoryStore, Name, Shapes, key_of, open_folder
 from probing.states.threads import side_by_side
 from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
 SITES = {"summary": "summary", "informative": "informative", "mean": "all words"}  # pooled
 POSITIONS = (*SITES, "tokens")
-BATCH_FLOATS = 2**24  # 64 MiB: the largest states of one batch, and the largest attention
+Store = MemoryStore | FolderStore
 
 
 def extract(
@@ -40,13 +42,17 @@ def extract(
     rows: Any,
     *,
     positions: Sequence[str] = ("summary", "informative", "mean"),
+    layers: Sequence[int] | None = None,
     attention: bool = False,
     logits: bool = False,
     max_tokens_per_batch: int = 1024,
     folder: str | Path | None = None,
+    storage_dtype: Literal["float32", "bfloat16"] | None = None,
     progress: Progress | None = None,
 ) -> States:
-    """Hidden states of every layer for each sentence; attention and logits on request.
+    """Hidden states of the layers asked for, for each sentence; attention and logits on request.
+
+    Processes that torchrun started, and that have ``joined``, share the sentences.
 
     Parameters
     ----------
@@ -59,6 +65,9 @@ def extract(
         "summary": the first token of an encoder ([CLS]), the last of a decoder; "informative": the
         mean over the tokens of the informative word; "mean": the mean over all tokens but special
         ones; "tokens": every token.
+    layers
+        Layers to keep (0 is the embeddings); by default all. Layers above the highest are not
+        computed, unless attention or logits are asked for.
     attention
         Also return the attention of the summary token to every token, in every head.
     logits
@@ -67,8 +76,11 @@ def extract(
         Largest number of tokens per batch, with padding (one sentence may have more). On a CPU
         several batches run at a time.
     folder
-        Where the arrays are written; they are then returned as memory maps. A run that was
-        interrupted is resumed; a folder made from other inputs is refused.
+        Where the arrays are written, one file per layer; each is read when it is asked for. A run
+        that was interrupted is resumed; a folder made from other inputs is refused.
+    storage_dtype
+        Precision of the files; bfloat16 takes half of the space. By default that of the folder, and
+        float32 in a new one.
     progress
         ``progress(done, total)`` counts distinct sentences.
 
@@ -88,40 +100,77 @@ def extract(
     # A repeated sentence may have different labels or patterns.
     columns = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
     tokens, anatomy = read_by(model, tokens), anatomy_of(model)
+    layers = _check_layers(layers, anatomy)
     if logits:
         _check_padding(model, tokens)
     all_tokens = replace(tokens.take(which), **columns)
-    with recorded(model, classify=logits) as record:
-        shapes = _shapes(all_tokens, anatomy, positions, attention, logits)
-        store: MemoryStore | FolderStore = MemoryStore(shapes)
-        if folder is not None:
-            key = key_of(model, tokenizer, requested, list(shapes))
-            store = FolderStore(Path(folder), key, shapes)
-        # The rows of each distinct sentence.
-        rows_of = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-        unfinished = np.argsort(-tokens.lengths, kind="stable")[store.finished :]
-        at_once = 1 if attention else _at_once(model, tokens, max_tokens_per_batch)
-        limit = _limit(tokens, max_tokens_per_batch, at_once)
-        batches = _batches(unfinished, tokens, anatomy, limit, attention)
-
-        def run(batch: IntArray) -> tuple[IntArray, dict[str, FloatArray]]:
-            return batch, _run_batch(record, tokens.take(batch), positions, attention, logits)
-
-        with closing(side_by_side(run, batches, at_once)) as finished:
-            for batch, results in finished:
-                _put(store, results, tokens.take(batch), [rows_of[i] for i in batch], all_tokens)
-                del results  # before the next batch makes its own
-                store.finish(store.finished + len(batch))
-                if progress:
-                    progress(store.finished, len(distinct))
-    arrays = store.read()
+    shapes = _shapes(all_tokens, anatomy, positions, layers, attention, logits)
+    opened: Any = nullcontext(MemoryStore(shapes, len(distinct)) if folder is None else None)
+    if folder is not None:
+        key = key_of(model, tokenizer, requested, logits=logits)
+        opened = open_folder(Path(folder), key, shapes, len(distinct), storage_dtype)
+    elif rank_and_size()[1] > 1:
+        raise ActivationError("several processes need a folder to write to; give one")
+    # The rows of each distinct sentence.
+    rows_of = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    with opened as store:
+        for batch, results in _computed(model, tokens, store, max_tokens_per_batch, progress):
+            _put(store, results, tokens.take(batch), [rows_of[i] for i in batch], all_tokens)
     return States(
         tokens=all_tokens,
-        layers=arrays.get("tokens"),
-        pooled={name: arrays[name] for name in positions if name != "tokens"},
-        attention=arrays.get("attention"),
-        logits=arrays.get("logits"),
+        hidden=store.states(name for name in shapes if not isinstance(name, str)),
+        attention=store.array("attention") if attention else None,
+        logits=store.array("logits") if logits else None,
     )
+
+
+def streamed(
+    model: Any, tokenizer: Any, rows: Iterable[Any], *, chunk: int = 4096, **options: Any
+) -> Iterator[States]:
+    """The states of any number of sentences, ``chunk`` sentences at a time; nothing is kept.
+
+    ``rows`` are dictionaries, such as those of ``stream_dataset``; options are those of
+    ``extract``.
+
+    >>> for states in streamed(model, tokenizer, stream_dataset("sentiment"), layers=[3]):
+    ...     moments.update(states.at(3, "informative"), states.tokens.labels)
+    """
+    remaining = iter(rows)
+    while part := list(islice(remaining, chunk)):
+        columns = {name: [row[name] for row in part] for name in part[0]}
+        yield extract(model, tokenizer, columns, **options)
+
+
+def _computed(
+    model: Any, tokens: Tokens, store: Store, max_tokens: int, progress: Progress | None
+) -> Iterator[tuple[IntArray, dict[Name, FloatArray]]]:
+    """Batches of sentences that are not finished yet and this process's share, with results."""
+    order = np.argsort(-tokens.lengths, kind="stable")
+    attention, logits = "attention" in store.shapes, "logits" in store.shapes
+    plan = planned(model, tokens.lengths[order], max_tokens, attention=attention)
+    rank, size = rank_and_size()
+    n_before = int(store.finished.sum())
+    unfinished = [places for places in plan if not store.finished[places].all()]
+    own, n_done = unfinished[rank::size], 0
+    if not own:
+        return
+    names = [name for name in store.shapes if not isinstance(name, str)]
+    deepest = None if attention or logits else max((layer for layer, _ in names), default=0)
+    with recorded(model, classify=logits, deepest=deepest) as record:
+
+        def run(places: slice) -> tuple[slice, IntArray, dict[Name, FloatArray]]:
+            batch = order[places]
+            return places, batch, _run_batch(record, tokens.take(batch), store.shapes)
+
+        n_threads = at_once(model, tokens.lengths, attention=attention)
+        with closing(side_by_side(run, own, n_threads)) as finished:
+            for places, batch, results in finished:
+                yield batch, results
+                del results  # before the next batch makes its own
+                store.finish(places)
+                n_done += len(batch)
+                if progress:  # of all processes, if they are as fast as this one
+                    progress(min(n_before + n_done * size, len(tokens)), len(tokens))
 
 
 def read(
@@ -146,7 +195,10 @@ def read(
         logits = _against(recording) if readout is None else readout(last, tokens)
         return States(
             tokens,
-            padded.layers(recording.states) if states else None,
+            {
+                (layer, "tokens"): as_array(padded.ragged(state))
+                for layer, state in enumerate(recording.states if states else ())
+            },
             attention=_attention(recording, tokens),
             logits=as_array(logits),
         )
@@ -158,12 +210,18 @@ def _summaries(tokens: Tokens) -> Tensor:
 
 
 def _shapes(
-    tokens: Tokens, anatomy: Anatomy, positions: Sequence[str], attention: bool, logits: bool
-) -> dict[str, tuple[int, ...]]:
+    tokens: Tokens,
+    anatomy: Anatomy,
+    positions: Sequence[str],
+    layers: Sequence[int],
+    attention: bool,
+    logits: bool,
+) -> Shapes:
     """The shapes of the requested arrays, by name."""
     n_tokens, n_sentences = int(tokens.offsets[-1]), len(tokens)
-    shapes: dict[str, tuple[int, ...]] = {
-        name: (n_tokens if name == "tokens" else n_sentences, anatomy.n_layers + 1, anatomy.d_model)
+    shapes: dict[Name, tuple[int, ...]] = {
+        (layer, name): (n_tokens if name == "tokens" else n_sentences, anatomy.d_model)
+        for layer in layers
         for name in positions
     }
     if attention:
@@ -171,6 +229,18 @@ def _shapes(
     if logits:
         shapes["logits"] = (n_sentences,)
     return shapes
+
+
+def _check_layers(layers: Sequence[int] | None, anatomy: Anatomy) -> list[int]:
+    """The layers asked for, in order."""
+    if layers is None:
+        return list(range(anatomy.n_layers + 1))
+    for layer in layers:
+        if not 0 <= layer <= anatomy.n_layers:
+            raise ActivationError(f"no layer {layer}; layers are 0 to {anatomy.n_layers}")
+    if len(layers) == 0:
+        raise ActivationError("layers is empty; leave it out for all layers")
+    return sorted(set(layers))
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:
@@ -216,72 +286,34 @@ def _check_tokens(model: Any, tokenizer: Any, tokens: Tokens) -> None:
         )
 
 
-def _batches(
-    order: IntArray, tokens: Tokens, anatomy: Anatomy, max_tokens: int, attention: bool
-) -> Iterator[IntArray]:
-    """Batches of sentence numbers, longest first: one too large for the memory fails at once."""
-    states = (anatomy.n_layers + 1) * anatomy.d_model
-    heads = anatomy.n_heads if attention else 0  # one layer at a time
-    while len(order):
-        length = int(tokens.lengths[order[0]])
-        limit = min(max_tokens, BATCH_FLOATS // max(states, heads * length))
-        n = max(1, limit // length)
-        # Sentences of one length need no mask, without which attention takes half of its time.
-        same = int((tokens.lengths[order[:n]] == length).sum())
-        n = same if 2 * same >= n else n
-        yield order[:n]
-        order = order[n:]
-
-
-def _at_once(model: Any, tokens: Tokens, max_tokens: int) -> int:
-    """How many batches run at a time: one per thread, where none can change another.
-
-    It does not depend on what is unfinished: a resumed run has the last digits of a whole one, if
-    it has as many threads.
-    """
-    on_cpu = all(weights.device.type == "cpu" for weights in model.parameters())
-    tapped = model.config._attn_implementation == NAME  # taps know the layer by counting calls
-    short = tokens.lengths.max() <= 512  # longer sentences change some models' rotary frequencies
-    if not on_cpu or not short or tapped or any(foreign_hooks(model)):
-        return 1
-    if torch.is_autocast_enabled("cpu"):  # which holds for one thread
-        return 1
-    return max(1, min(torch.get_num_threads(), int(tokens.offsets[-1]) // min(max_tokens, 512)))
-
-
-def _limit(tokens: Tokens, max_tokens: int, at_once: int) -> int:
-    """Largest number of tokens per batch: several batches per thread, so that none waits long."""
-    if at_once == 1:
-        return max_tokens
-    return min(max_tokens, max(256, int(tokens.offsets[-1]) // (8 * at_once)))
-
-
 def _run_batch(
-    record: Callable[..., Recording],
-    tokens: Tokens,
-    positions: Sequence[str],
-    attention: bool,
-    logits: bool,
-) -> dict[str, FloatArray]:
+    record: Callable[..., Recording], tokens: Tokens, shapes: Shapes
+) -> dict[Name, FloatArray]:
+    """The arrays of these names for a batch."""
     padded = tokens.padded()
-    recording = record(_summaries(tokens) if attention else None, **padded.inputs)
-    results: dict[str, FloatArray] = {}
-    if pooled := [name for name in positions if name in SITES]:
+    summary = {"summary": _summaries(tokens)} if "attention" in shapes else {}
+    recording = record(**summary, **padded.inputs)
+    results: dict[Name, FloatArray] = {}
+    positions = {name[1] for name in shapes if not isinstance(name, str)}
+    if pooled := [name for name in SITES if name in positions]:
         # Each pooled position is a weighted sum over tokens: one small product per layer gives all.
         weights = torch.stack([tokens.site(SITES[name]) for name in pooled], dim=1).float()
         weights /= weights.sum(-1, keepdim=True)
-        sums = [as_array(weights.to(layer.device) @ layer.float()) for layer in recording.states]
-        results |= dict(zip(pooled, np.stack(sums, axis=2).swapaxes(0, 1), strict=True))
-    if "tokens" in positions:
-        results["tokens"] = padded.layers(recording.states)
-    if attention:
+    for layer in sorted({name[0] for name in shapes if not isinstance(name, str)}):
+        state = recording.states[layer]
+        if pooled:
+            sums = as_array(weights.to(state.device) @ state.float())
+            results |= {(layer, name): sums[:, i] for i, name in enumerate(pooled)}
+        if "tokens" in positions:
+            results[layer, "tokens"] = as_array(padded.ragged(state))
+    if "attention" in shapes:
         results["attention"] = _attention(recording, tokens)
-    if logits:
+    if "logits" in shapes:
         results["logits"] = as_array(_against(recording))
     for name, values in results.items():
         if not np.isfinite(values).all():
             raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
-    return results
+    return {name: results[name] for name in shapes}
 
 
 def _attention(recording: Recording, tokens: Tokens) -> FloatArray:
@@ -305,8 +337,8 @@ def _against(recording: Recording) -> Tensor:
 
 
 def _put(
-    store: MemoryStore | FolderStore,
-    results: dict[str, FloatArray],
+    store: Store,
+    results: dict[Name, FloatArray],
     part: Tokens,
     rows_of: list[IntArray],
     all_tokens: Tokens,
@@ -315,8 +347,9 @@ def _put(
     for repetition in range(max(map(len, rows_of))):
         pairs = [(rows[repetition], i) for i, rows in enumerate(rows_of) if len(rows) > repetition]
         rows, sentences = np.array(sorted(pairs)).T  # rows in order are contiguous, on disk too
+        token_rows, tokens = all_tokens.rows(rows), part.rows(sentences)
         for name, values in results.items():
-            if name in ("tokens", "attention"):
-                store.put(name, all_tokens.rows(rows), values[part.rows(sentences)])
+            if name == "attention" or name[1] == "tokens":
+                store.put(name, token_rows, values[tokens])
             else:
                 store.put(name, rows, values[sentences])

@@ -6,8 +6,12 @@ from typing import Any
 
 import torch
 
-# The library records hidden states by hooks; ours only count the layers of a run.
-HARMLESS_HOOKS = ("transformers.utils.output_capturing", "probing.states.attention")
+# The library records hidden states by hooks; ours only count or record the layers of a run.
+HARMLESS_HOOKS = (
+    "transformers.utils.output_capturing",
+    "probing.states.attention",
+    "probing.states.recording",
+)
 
 
 class ActivationError(ValueError):

@@ -5,8 +5,9 @@ A hook, a mode or an attention implementation that is left behind changes every 
 """
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from probing.states.attention import Call, attending
-from probing.states.parts import ActivationError, n_layers_of
+from probing.states.parts import ActivationError, blocks_of, n_layers_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Recording:
     ``Padded.ragged`` turns these tensors into rows of ``States``.
     """
 
-    states: tuple[Tensor, ...]  # n_layers + 1 of (sentences, n_tokens, d_model); 0 = embeddings
+    states: tuple[Tensor, ...]  # of (sentences, n_tokens, d_model), from layer 0 (embeddings) on
     attention: tuple[Tensor, ...]  # n_layers of (sentences, n_tokens, n_heads): by the summary
     logits: Tensor | None  # of a classifier, on request
 
@@ -42,12 +43,15 @@ def evaluating(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def recorded(model: Any, *, classify: bool = False) -> Iterator[Callable[..., Recording]]:
+def recorded(
+    model: Any, *, classify: bool = False, deepest: int | None = None
+) -> Iterator[Callable[..., Recording]]:
     """A function that runs the model on a batch (``record(**inputs)``) and returns its Recording.
 
     ``record(summary, **inputs)`` also records attention: that of the token at place ``summary``
-    (sentences,) of each sentence. ``classify`` also runs the classifier's head. In the block the
-    model is in evaluation and inference mode. Afterwards modes and hooks are as before.
+    (sentences,) of each sentence. ``classify`` also runs the classifier's head. With ``deepest``
+    the model stops behind this layer, and there is no attention. In the block the model is in
+    evaluation and inference mode. Afterwards modes and hooks are as before.
     """
     if getattr(model.config, "is_encoder_decoder", False):
         name = type(model).__name__
@@ -74,7 +78,11 @@ def recorded(model: Any, *, classify: bool = False) -> Iterator[Callable[..., Re
 
     try:
         with evaluating(model), torch.inference_mode():
-            yield record
+            if deepest is None or deepest >= n_layers_of(model):
+                yield record
+            else:
+                with _stopping(runner, deepest) as stopping:
+                    yield stopping
     finally:
         for module, hooks, was_marked in before:
             for added in set(module._forward_hooks) - hooks:
@@ -105,3 +113,44 @@ def _run(runner: Any, inputs: dict[str, Tensor], rows: Any) -> Recording:
             f"not {n_layers + 1}"
         )
     return Recording(states, tuple(rows), getattr(output, "logits", None))
+
+
+class _Stop(Exception):  # noqa: N818 - not an error
+    """Raised by a hook to end a run of the model."""
+
+
+@contextmanager
+def _stopping(runner: Any, deepest: int) -> Iterator[Callable[..., Recording]]:
+    """A function that runs a batch and stops behind a layer: what lies above is not computed."""
+    running = threading.local()  # batches of other threads pass through the same hooks
+
+    def keep(state: Tensor) -> None:
+        states = getattr(running, "states", None)
+        if states is None:
+            return
+        states.append(state)
+        if len(states) > deepest:
+            raise _Stop
+
+    def before(module: Any, args: Any, kwargs: Any) -> None:
+        keep(args[0] if args else kwargs["hidden_states"])
+
+    def after(module: Any, args: Any, output: Any) -> None:
+        keep(output if isinstance(output, Tensor) else output[0])
+
+    def record(**inputs: Tensor) -> Recording:
+        running.states = []
+        try:
+            runner(**inputs_for(runner, inputs), return_dict=True)
+        except _Stop:
+            return Recording(tuple(running.states), (), None)
+        finally:
+            del running.states
+        raise ActivationError(f"{type(runner).__name__} does not run through its list of layers")
+
+    blocks = blocks_of(runner)
+    with ExitStack() as hooks:
+        hooks.enter_context(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
+        for block in blocks[:deepest]:
+            hooks.enter_context(block.register_forward_hook(after))
+        yield record

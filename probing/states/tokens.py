@@ -30,6 +30,7 @@ COLUMNS_OF_TOKENIZERS = {  # field: what tokenizers call it
     "special": "special_tokens_mask",
     "types": "token_type_ids",
 }
+Key = tuple[int, str]  # layer and position
 OWN_COLUMNS = {"labels": "label", "patterns": "pattern"}  # field: column of a dataset
 
 
@@ -190,6 +191,31 @@ class Padded:
         return np.stack([as_array(self.ragged(layer)) for layer in padded], axis=1)
 
 
+class Rows(Mapping[Key, FloatArray]):
+    """Chosen rows of arrays, or of several parts one after the other, taken when asked for."""
+
+    def __init__(self, parts: Sequence[Mapping[Key, FloatArray]], rows: Mapping[str, Any]) -> None:
+        self.parts, self.rows = parts, rows  # rows by position; other positions are left out
+
+    def __getitem__(self, key: Key) -> FloatArray:
+        arrays = [part[key] for part in self.parts]
+        whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return whole[self.rows[key[1]]]
+
+    def __iter__(self) -> Iterator[Key]:
+        return (key for key in self.parts[0] if key[1] in self.rows)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def only(arrays: Mapping[Key, FloatArray], key: Key) -> Mapping[Key, FloatArray]:
+    """What is needed to have one array in another process; from a folder, that reads it itself."""
+    if isinstance(arrays, Rows):
+        return Rows([only(part, key) for part in arrays.parts], arrays.rows)
+    return {key: arrays[key]} if isinstance(arrays, dict) else arrays
+
+
 @dataclass(frozen=True, eq=False)
 class States:
     """Hidden states, attention and logits of a model, with the tokens they belong to.
@@ -199,13 +225,17 @@ class States:
     """
 
     tokens: Tokens
-    layers: Known = None  # (n_tokens, n_layers + 1, d_model)
-    pooled: Mapping[str, FloatArray] = field(default_factory=dict)  # (sentences, n_layers + 1, ...)
+    hidden: Mapping[Key, FloatArray] = field(default_factory=dict)  # (n_tokens or sentences, d)
     attention: Known = None  # (n_tokens, n_layers, n_heads): of the summary token to each token
     logits: Known = None  # (sentences,): of label 1 minus label 0
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers whose states are there; 0 is the embeddings."""
+        return sorted({layer for layer, _ in self.hidden})
 
     def at(self, layer: int, position: str = "tokens") -> FloatArray:
         """The states of one layer (0 is the embeddings), shape (tokens or sentences, d_model).
@@ -213,16 +243,27 @@ class States:
         ``position`` is "tokens" (one row per token), or "summary", "informative" or "mean" (one row
         per sentence).
         """
-        states = self.layers if position == "tokens" else self.pooled.get(position)
-        if states is None:
+        if position not in {name for _, name in self.hidden}:
             raise ValueError(f"the states hold no {position!r}; extract with this position")
-        return np.ascontiguousarray(states[:, layer])
+        if layer not in self.layers:
+            raise ValueError(f"the states hold no layer {layer}; extract with this layer")
+        return np.ascontiguousarray(self.hidden[layer, position])
+
+    def stacked(self, position: str = "tokens") -> FloatArray:
+        """The states of all layers, shape (tokens or sentences, layers, d_model)."""
+        return np.stack([self.at(layer, position) for layer in self.layers], axis=1)
+
+    def only(self, layer: int, position: str) -> Self:
+        """Only the states of one layer at one position: what another process needs."""
+        return replace(self, hidden=only(self.hidden, (layer, position)), attention=None)
 
     def words_only(self) -> Self:
         """All sentences without their special tokens."""
-        arrays = {name: getattr(self, name) for name in ("layers", "attention")}
-        words = {name: x[~self.tokens.special] for name, x in arrays.items() if x is not None}
-        return replace(self, tokens=self.tokens.words_only(), **words)
+        is_word = ~self.tokens.special
+        rows = {position: slice(None) for _, position in self.hidden} | {"tokens": is_word}
+        hidden = Rows([self.hidden], rows)
+        attention = None if self.attention is None else self.attention[is_word]
+        return replace(self, tokens=self.tokens.words_only(), hidden=hidden, attention=attention)
 
 
 def tokenise(tokenizer: Any, rows: Any) -> Tokens:

@@ -5,13 +5,14 @@ silently keep the compiled loops of slr/dynamics/reduced.py, and with them the o
 cache lies in a folder named after a hash of the whole package's source.
 """
 
-import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
+
+from slr.workers.pool import source_digest
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -26,13 +27,6 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             numba.config.CACHE_DIR = previous
 
     return decorate
-
-
-def _source_digest() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _cache_folder() -> Path | None:
@@ -50,5 +44,5 @@ def _cache_folder() -> Path | None:
 
 
 PACKAGE = Path(__file__).parent.parent
-SOURCE = _source_digest()  # of the whole package
+SOURCE = source_digest(PACKAGE)  # of the whole package
 CACHE = _cache_folder()

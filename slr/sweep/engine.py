@@ -7,29 +7,27 @@ stopped, even killed, resumes, and a cell with a row on disk is never computed a
 
 import functools
 import math
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib  # type: ignore[import-untyped]
 import numpy as np
-from joblib.externals.loky.process_executor import BrokenProcessPool  # type: ignore[import-untyped]
 
 from slr.dynamics.compiled import SOURCE
 from slr.dynamics.reduced import Progress
 from slr.sweep.grid import Grid
 from slr.sweep.rows import CELL, open_rows
+from slr.workers.pool import workers
 
 Compute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 BATCH_SECONDS = 1.0  # of work per batch; sending it and writing its rows takes some 5 ms
 SECONDS_PER_WORKER = 0.02  # longer batches for many workers: the sender handles 50 per second
 LARGEST_BATCH = 10_000
+RESUME = "finished cells are kept: start the same sweep again to resume it"
 
 
 @dataclass(frozen=True)
@@ -77,10 +75,9 @@ def sweep(
         missing, seconds = rows.missing(), 0.0
         tell(len(grid) - len(missing))
         if len(missing):
-            parent = None if cluster else os.getpid()
-            run = functools.partial(run_batch, compute, grid, source=SOURCE, parent=parent)
-            with _engine(jobs, cluster) as (run_all, workers):
-                batches = Batches(missing, workers)
+            run = functools.partial(run_batch, compute, grid, source=SOURCE)
+            with workers(jobs, cluster, resume=RESUME) as (run_all, n_workers):
+                batches = Batches(missing, n_workers)
                 with closing(run_all(run, batches)) as results:
                     for columns, took in results:
                         cells = columns[CELL]
@@ -92,28 +89,14 @@ def sweep(
 
 
 def run_batch(
-    compute: Compute, grid: Grid, numbers: list[int], *, source: str, parent: int | None = None
+    compute: Compute, grid: Grid, numbers: list[int], *, source: str
 ) -> tuple[dict[str, list[Any]], float]:
     """Compute cells in a worker: their rows, as columns, and the seconds they took."""
-    if parent and parent != os.getpid():
-        end_with(parent)
     if source != SOURCE:
         raise ValueError("a worker has another version of slr than the sweep; install the same")
     start = time.perf_counter()
     rows = [{CELL: number, **compute(grid.cell(number))} for number in numbers]
     return {name: [row[name] for row in rows] for name in rows[0]}, time.perf_counter() - start
-
-
-@functools.cache
-def end_with(parent: int) -> None:
-    """End this process when the sweep that started it is gone, even if the sweep was killed."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 class Batches:
@@ -138,24 +121,3 @@ class Batches:
         """Adapt the size to the time of a batch; it grows at most fourfold, as cells differ."""
         fitting = int(self.seconds * cells / max(seconds, 1e-9))
         self.size = max(1, min(fitting, 4 * self.size, LARGEST_BATCH))
-
-
-@contextmanager
-def _engine(jobs: int | None, cluster: str | None) -> Iterator[tuple[Any, int]]:
-    """A map of a function over batches (lazy, results in any order), and the number of cores."""
-    if cluster:
-        from slr.sweep.cluster import connected, run_on_cluster
-
-        with connected(cluster) as client:
-            workers = max(jobs or 1, sum(client.nthreads().values()))  # type: ignore[no-untyped-call]
-            yield functools.partial(run_on_cluster, client, workers=workers), workers
-        return
-    jobs = jobs or joblib.cpu_count()
-    parallel = joblib.Parallel(jobs, "loky", batch_size=1, return_as="generator_unordered")
-    try:
-        yield lambda run, batches: parallel(joblib.delayed(run)(batch) for batch in batches), jobs
-    except BrokenProcessPool as error:
-        raise OSError(
-            "a worker process died (killed, or out of memory); finished cells are kept: "
-            "start the same sweep again to resume it"
-        ) from error

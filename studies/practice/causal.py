@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from studies.practice.subject import Subject, model_name
 from studies.rendering import number, pivoted
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
+from studies.subject import Subject, model_name
 
 N_LAYERS = 7  # edited by default, from the embeddings to the last
 N_HEADS = 5  # heads that the summary shows

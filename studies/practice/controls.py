@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from studies.practice.subject import Subject, model_name
 from studies.rendering import number
 from studies.results import SETTINGS, read_json
 from studies.study import BEFORE, Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
+from studies.subject import Subject, model_name
 
 Probe = Literal["value", "summary", "location"]
 COLUMNS = {  # task: its column in the summary

@@ -15,9 +15,9 @@ import pandas as pd
 from probing.models.downloads import DOWNLOADS, is_downloaded
 from studies.practice import probes
 from studies.practice.probes import Options, true_labels
-from studies.practice.subject import MODEL_NAMES
 from studies.rendering import intervals, number, pivoted
 from studies.study import BEFORE, Claim, Said, Study, Tables
+from studies.subject import MODEL_NAMES
 
 WIDE = "sentiment-wide"
 # A decoder of 30 layers takes ten times as long as MiniLM: some layers, fewer sentences, bfloat16.

@@ -14,10 +14,10 @@ from typing import Any, Literal, Self
 
 import pandas as pd
 
-from studies.practice.subject import AUTO, Subject, model_name
 from studies.rendering import intervals, number, pivoted, ranged
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
+from studies.subject import AUTO, Subject, model_name
 
 DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
 N_SHUFFLES = 3
@@ -43,8 +43,12 @@ class Options(Subject, StudyOptions):
     """Most sentences per split; 0: all (1536 for token probes, 1000 for the untrained model)."""
     curve: bool = False
     """Also fit probes of the chosen layer to 6, 12, 24 and 48 of the training words."""
+    states: Path | None = None
+    """Folder of extract.py with the states of this model and data; what it lacks is added."""
     jobs: int = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
+    cluster: str | None = None
+    """Address of a Dask scheduler (tcp://host:8786) whose workers fit the probes instead."""
     output: Path = Path("results/probes")
     """Folder for tables, the figure and the directions."""
 
@@ -165,12 +169,18 @@ def probed(
     probes = ("summary",) if paper else options.probes
     if name != "trained":
         probes = tuple(probe for probe in probes if probe != "head")  # it takes longest
-    limit = {} if name == "trained" else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
-    with counter(f"{name}: reading", "split") as progress:
-        states = read_splits(model, tokenizer, dataset, probes=probes, progress=progress, **limit)
+    reading: dict[str, Any] = {"probes": probes, "layers": options.layers or None}
+    reading |= (
+        {"folder": options.states}
+        if name == "trained"
+        else {"max_token_sentences": CONTROL_TOKEN_SENTENCES}
+    )
+    with counter(f"{name}: reading", "sentence") as progress:
+        states = read_splits(model, tokenizer, dataset, progress=progress, **reading)
 
     def fit(probes: Any, **settings: Any) -> tuple[Any, dict[str, pd.DataFrame]]:
-        settings = {"seed": options.seed, "jobs": options.jobs} | settings
+        workers = {"jobs": options.jobs, "cluster": options.cluster}
+        settings = {"seed": options.seed} | workers | settings
         with counter(f"{name}: probing", "fit") as progress:
             layers = options.layers or None
             fits = fit_probes(states, probes=probes, layers=layers, progress=progress, **settings)

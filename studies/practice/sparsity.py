@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from studies.practice.subject import Subject
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
+from studies.subject import Subject
 
 COLUMNS = {  # column of the table: its name in the summary
     "mass": "its mass",

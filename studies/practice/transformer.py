@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 
 from probing.models.packaged import VECTORS
-from studies.practice.subject import SPEC
 from studies.rendering import interval, number
 from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, study
+from studies.subject import SPEC
 
 ArchitectureName = Literal["bert", "modernbert", "gpt2", "llama"]
 # Chosen by --validation. A decoder has accuracy 1.000 on held-out training sentences at each of

@@ -8,8 +8,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from studies.practice.subject import Subject
 from studies.study import counter
+from studies.subject import Subject
 
 if TYPE_CHECKING:
     from probing.doctor.checks import Finding

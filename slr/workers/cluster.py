@@ -1,4 +1,4 @@
-"""The batches of a sweep on a Dask cluster."""
+"""Work on a Dask cluster, which outlives any of its workers."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
@@ -42,27 +42,30 @@ def connected(address: str) -> Iterator[Client]:
 
 
 def run_on_cluster(
-    client: Client, function: Callable[[Any], Any], batches: Iterable[Any], workers: int
+    client: Client,
+    function: Callable[[Any], Any],
+    batches: Iterable[Any],
+    *,
+    ahead: int,
+    resume: str,
 ) -> Iterator[Any]:
     """Yield the result of a function for every batch, in the order in which they finish.
 
-    Two batches per core are submitted at a time. The scheduler sends the batches of a worker that
+    ``ahead`` batches are submitted at a time, each with its data: data that lay on a worker would
+    be lost with it. The scheduler sends the batches of a worker that
     dies to other workers, and gives up a batch that killed several.
     """
     remaining = iter(batches)
     submit = functools.partial(client.submit, function, pure=False)
     futures: Any = as_completed(
-        [submit(batch) for batch in islice(remaining, 2 * workers)], loop=client.loop
+        [submit(batch) for batch in islice(remaining, ahead)], loop=client.loop
     )  # type: ignore[no-untyped-call]
     for future in futures:
         try:
             result = future.result()
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())  # one line
-            raise ClusterError(
-                f"the cluster gave up a batch: {reason}; "
-                "finished cells are kept: start the same sweep again to resume it"
-            ) from error
+            raise ClusterError(f"the cluster gave up a batch: {reason}; {resume}") from error
         yield result
         for batch in islice(remaining, 1):
             futures.add(submit(batch))

@@ -1,0 +1,81 @@
+"""The workers that share a job: processes of this machine, or those of a Dask cluster.
+
+Sweeps and probes run here, so that both take the same ``jobs`` and ``cluster``, and neither loses
+anything with a worker.
+"""
+
+import functools
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import joblib  # type: ignore[import-untyped]
+from joblib.externals.loky.process_executor import BrokenProcessPool  # type: ignore[import-untyped]
+
+RunAll = Callable[[Callable[[Any], Any], Iterable[Any]], Any]  # an iterator that can be closed
+RESUME = "start the same command again"
+
+
+@contextmanager
+def workers(
+    jobs: int | None = None, cluster: str | None = None, *, ahead: int = 2, resume: str = RESUME
+) -> Iterator[tuple[RunAll, int]]:
+    """A map of a function over items (lazy, results in any order), and the number of cores.
+
+    ``jobs`` is the number of processes (default: one per core). ``cluster`` is the address of a
+    Dask scheduler whose workers compute instead; ``jobs`` is then the number of cores to keep busy,
+    if more will join. At most ``ahead`` items per core are made before they are needed. ``resume``
+    says what to do when a worker took the job down with it.
+    """
+    if cluster:
+        from slr.workers.cluster import connected, run_on_cluster
+
+        with connected(cluster) as client:
+            n = max(jobs or 1, sum(client.nthreads().values()))  # type: ignore[no-untyped-call]
+            yield functools.partial(run_on_cluster, client, ahead=ahead * n, resume=resume), n
+        return
+    jobs = jobs or joblib.cpu_count()
+    parallel = joblib.Parallel(
+        jobs, "loky", batch_size=1, return_as="generator_unordered", pre_dispatch=ahead * jobs
+    )
+
+    def run_all(run: Callable[[Any], Any], items: Iterable[Any]) -> Any:
+        call = functools.partial(call_in, os.getpid(), run)
+        return parallel(joblib.delayed(call)(item) for item in items)
+
+    try:
+        yield run_all, jobs
+    except BrokenProcessPool as error:
+        raise OSError(f"a worker process died (killed, or out of memory); {resume}") from error
+
+
+def call_in(parent: int, run: Callable[[Any], Any], item: Any) -> Any:
+    """Call a function in a process that ends with its parent."""
+    if parent != os.getpid():
+        end_with(parent)
+    return run(item)
+
+
+@functools.cache
+def end_with(parent: int) -> None:
+    """End this process when the program that started it is gone, even if it was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def source_digest(package: Path) -> str:
+    """A hash of the source of a package: workers of a cluster must have the same."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,73 @@
+"""Write the hidden states of a dataset to a folder, which probes read instead of running the model.
+
+One file per layer and split, in float32 or bfloat16. `torchrun --nproc-per-node N` shares the
+sentences among N processes, each on its own GPU if there are any. The same command resumes a run
+that was killed; what is in the folder is not computed again. `probe.py --states FOLDER` reads it.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from studies.practice.probes import Probe
+from studies.study import counter
+from studies.subject import Subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Subject):
+    probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
+    """Probes whose states to write: location, reader and head need every token."""
+    layers: tuple[int, ...] = ()
+    """Layers to write (0 is the embeddings); by default all. Higher ones are not computed."""
+    max_rows: int = 0
+    """Most sentences per split; 0: all. Single tokens are kept for at most 1536 of them."""
+    storage: Literal["float32", "bfloat16"] = "float32"
+    """Precision of the files; bfloat16 takes half of the space."""
+    batch_tokens: int = 1024
+    """Largest number of tokens per batch; a GPU likes more."""
+    output: Path = Path("results/states")
+    """Folder for the states."""
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 0 or self.batch_tokens < 1:
+            raise ValueError("--max-rows must be at least 0, --batch-tokens at least 1")
+        if not self.probes:
+            raise ValueError("--probes needs at least one probe")
+
+
+def main(options: Options) -> None:
+    from data_gen import read_data
+    from probing.probes.splits import read_splits
+    from probing.sentences import at_most
+    from probing.states.processes import joined, rank_and_size
+
+    options = options.resolved()
+    with joined():
+        rank, n_processes = rank_and_size()
+        dataset = read_data(options.data)
+        if options.max_rows:
+            dataset = at_most(dataset, options.max_rows)
+        model, tokenizer = options.load()
+        options.check_layers(options.layers, model)
+        if rank == 0:
+            print(f"model: {options.model}; data: {options.data}", flush=True)
+        with counter("extracting", "sentence") as progress:
+            states = read_splits(
+                model,
+                tokenizer,
+                dataset,
+                probes=options.probes,
+                layers=options.layers or None,
+                max_tokens_per_batch=options.batch_tokens,
+                folder=options.output,
+                storage_dtype=options.storage,
+                progress=progress if rank == 0 else None,
+            )
+    if rank == 0:
+        n_sentences = sum(len(split) for split in dataset.values())
+        size = sum(path.stat().st_size for path in options.output.rglob("*.safetensors"))
+        layers = " ".join(map(str, states["train"].layers))
+        print(f"{n_sentences} sentences in {len(dataset)} splits; layers {layers}")
+        print(f"{size / 1e6:.0f} MB in {options.storage}; processes: {n_processes}")
+        print(f"written to {options.output}")
