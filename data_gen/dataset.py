@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +53,13 @@ def stream_dataset(
     *,
     seed: int | None = None,
     n_shards: int = 1,
+    whole: bool = False,
 ) -> IterableDataset:
     """The sentences of one split as a ``datasets.IterableDataset`` of any length.
 
     Every sentence comes exactly once, in the order of the grammar or, with a seed, shuffled.
-    ``n_shards`` is the number of workers that can share the stream.
+    ``n_shards`` is the number of workers that can share the stream. ``whole`` streams all sentences
+    of a split that the spec samples: they may be more than any disk holds.
 
     >>> for row in stream_dataset("sentiment", "test", seed=0):
     ...     print(row["text"])
@@ -66,7 +69,8 @@ def stream_dataset(
     spec = read_spec(spec)
     if split not in spec.splits:
         raise DatasetError(f"{spec.name} has no split {split!r}; it has {', '.join(spec.splits)}")
-    n = spec.splits[split].n_sentences
+    sentences = replace(spec.splits[split], sample=0) if whole else spec.splits[split]
+    n = sentences.n_sentences
     if not 1 <= n_shards <= n:
         raise DatasetError(f"n_shards must be from 1 to the {n} sentences, not {n_shards}")
     if seed is not None and seed < 0:
@@ -76,7 +80,7 @@ def stream_dataset(
     return IterableDataset.from_generator(
         _rows,
         features=features(spec.lexicon.labels),
-        gen_kwargs={"split": spec.splits[split], "shards": shards, "seed": seed},
+        gen_kwargs={"split": sentences, "shards": shards, "seed": seed},
     )
 
 

@@ -13,16 +13,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
 from data_gen import build_tokenizer
-from probing.models.presets import build_model
-from probing.probes import description_length
-from probing.probes.control_tasks import (
-    LabelTasks,
-    LocationTasks,
-    declared_locations,
-    word_assignments,
-)
-from probing.probes.controls import Effort, control_rows, control_splits, control_table
-from probing.probes.description_length import (
+from probing.controls import description_length
+from probing.controls.description_length import (
     CODE_GRID,
     FRACTIONS,
     fraction_blocks,
@@ -32,6 +24,14 @@ from probing.probes.description_length import (
     online_code,
     word_blocks,
 )
+from probing.controls.table import Effort, control_rows, control_splits, control_table
+from probing.controls.tasks import (
+    LabelTasks,
+    LocationTasks,
+    declared_locations,
+    word_assignments,
+)
+from probing.models.presets import build_model
 from probing.probes.linear import LinearProbe
 from probing.states.tokens import Tokens
 from studies.making import make

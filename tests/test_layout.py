@@ -23,6 +23,7 @@ GROUPS = {  # within a package: what a group may import of the others; not named
         "models": {""},
         "states": {""},
         "probes": {"", "states"},
+        "controls": {"", "states", "probes"},
         "circuits": {"", "states", "probes"},
         "doctor": {"", "states", "models"},
     },

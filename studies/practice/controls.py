@@ -54,8 +54,8 @@ def run(options: Options) -> Result:
         raise ValueError("--max-rows must be at least 100, --jobs and --draws at least 1")
     options.check_seed()
 
+    from probing.controls.table import control_splits
     from probing.models.pretrained import untrained_like
-    from probing.probes.controls import control_splits
 
     start = time.perf_counter()
     model, tokenizer = options.load()
@@ -73,7 +73,7 @@ def controlled(
     options: Options, name: str, model: Any, tokenizer: Any, dataset: Any
 ) -> pd.DataFrame:
     """The table of controls of one model."""
-    from probing.probes.controls import Effort, control_table
+    from probing.controls.table import Effort, control_table
     from probing.probes.splits import read_splits
 
     read: dict[str, Any] = {"probes": options.probes, "max_token_sentences": TOKEN_SENTENCES}

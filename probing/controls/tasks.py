@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from probing.arrays import FloatArray
-from probing.probes.description_length import (
+from probing.controls.description_length import (
     Code,
     fraction_blocks,
     label_code,

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from probing.probes.control_tasks import FITTED, SCORED, LabelTasks, LocationTasks, Tasks
-from probing.probes.description_length import Code
+from probing.controls.description_length import Code
+from probing.controls.tasks import FITTED, SCORED, LabelTasks, LocationTasks, Tasks
 from probing.probes.logistic import moments
 from probing.probes.splits import POOLED, SplitStates
 from probing.progress import Progress, in_processes
