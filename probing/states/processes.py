@@ -7,6 +7,7 @@ Each process has a number, its rank; the first has rank 0. Processes talk throug
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
 import torch.distributed
@@ -29,7 +30,8 @@ def joined() -> Iterator[None]:
     if not is_launched() or torch.distributed.is_initialized():
         yield
         return
-    torch.distributed.init_process_group("gloo")
+    # Some may wait long for others; if one dies, the launcher ends all.
+    torch.distributed.init_process_group("gloo", timeout=timedelta(days=7))
     try:
         yield
     finally:
