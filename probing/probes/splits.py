@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 POOLED = {"summary": "summary", "mean": "mean", "value": "informative"}  # probe: its states
-TOKEN_PROBES = ("location", "reader", "head")
+HEADS = ("head", "max", "heads")  # fitted to labels alone, by descent: these take longest
+TOKEN_PROBES = ("location", "reader", *HEADS)
 PROBES = (*POOLED, *TOKEN_PROBES)
+DEFAULT_PROBES = (*POOLED, "location", "reader", "head")
 
 
 class SplitStates(NamedTuple):
@@ -50,7 +52,7 @@ def read_splits(
     tokenizer: Any,
     dataset: "DatasetDict",
     *,
-    probes: Sequence[str] = PROBES,
+    probes: Sequence[str] = DEFAULT_PROBES,
     max_token_sentences: int = 1536,
     progress: Progress | None = None,
 ) -> dict[str, SplitStates]:
