@@ -1,6 +1,6 @@
 """Your own sentences, from a CSV or JSONL file or from Python.
 
-A file has the columns ``text``, ``label`` (two values) and ``word``, the informative word, which
+A file has the columns ``text``, ``label`` (two or more values) and ``word``, the informative word, which
 must occur in the text exactly once. Instead of ``word`` there may be ``start`` and ``end``, its
 offsets in characters. ``split`` (which must name "train") and ``pattern`` are optional.
 """
@@ -41,16 +41,15 @@ def own_dataset(rows: list[Row], name: str = "data") -> DatasetDict:
         raise DatasetError(f"{name} holds no sentences")
     numbered = {f"{name}, sentence {number}": row for number, row in enumerate(rows, 1)}
     labels = sorted({str(_get(row, "label", where)) for where, row in numbered.items()})
-    if len(labels) != 2:
-        shown = ", ".join(labels[:5])
-        raise DatasetError(f"{name}: there must be two labels, not {len(labels)}: {shown}")
+    if len(labels) < 2:
+        raise DatasetError(f"{name}: there must be at least two labels, not only {labels[0]!r}")
     sentences = [_sentence(row, labels, where) for where, row in numbered.items()]
     splits: dict[str, list[Row]] = {"train": []}
     for split, sentence in zip(_splits(numbered, sentences, name), sentences, strict=True):
         splits.setdefault(split, []).append(sentence)
-    if len(train_labels := {sentence["label"] for sentence in splits["train"]}) < 2:
-        (label,) = train_labels
-        raise DatasetError(f"{name}: all sentences of the split 'train' are {labels[label]!r}")
+    train_labels = {sentence["label"] for sentence in splits["train"]}
+    if missing := [label for code, label in enumerate(labels) if code not in train_labels]:
+        raise DatasetError(f"{name}: no sentence of the split 'train' is {missing[0]!r}")
     schema, dataset = features(labels), DatasetDict()
     for split in ["train", *sorted(splits.keys() - {"train"})]:
         dataset[split] = Dataset.from_list(splits[split], features=schema, split=split)
@@ -142,7 +141,7 @@ def _splits(rows: Mapping[str, Row], sentences: list[Row], name: str) -> list[st
     words = [sentence["text"][slice(*sentence["span"])].lower() for sentence in sentences]
     labels = [sentence["label"] for sentence in sentences]
     held_out: set[str] = set()
-    for label in (0, 1):
+    for label in sorted(set(labels)):
         carriers = sorted({word for word, y in zip(words, labels, strict=True) if y == label})
         if len(carriers) < TEST_SHARE:
             drawn = rng.permutation(len(rows)) < len(rows) / TEST_SHARE

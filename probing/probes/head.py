@@ -117,7 +117,7 @@ class SingleLocationHead(TokenProbe):
     @one_blas_thread
     def fit(self, X: Any, tokens: Tokens) -> Self:
         """Fit to states X (n_tokens, d) and tokens.labels; tokens.words are needed to choose C."""
-        self._check_parameters()
+        self.check_parameters()
         X = check_tokens(X, tokens)
         self.classes_, codes = check_labels(labels_of(tokens), len(tokens))
         rng = np.random.default_rng(self.random_state)
@@ -167,7 +167,8 @@ class SingleLocationHead(TokenProbe):
         codes = label_of(self.decision_function(X, tokens))
         return np.asarray(self.classes_[codes])
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that mean nothing."""
         for name in ("n_starts", "n_heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")

@@ -54,7 +54,8 @@ def extract(
         An encoder or decoder of the Hugging Face library, and its fast tokenizer.
     rows
         A split of a dataset, or a mapping with the columns "text" and "span" (start and end of the
-        informative word's characters) and, for probes, "label".
+        informative word's characters) and, for probes, "label". New texts may have no "span": then
+        the position "informative" does not exist.
     positions
         "summary": the first token of an encoder ([CLS]), the last of a decoder; "informative": the
         mean over the tokens of the informative word; "mean": the mean over all tokens but special
@@ -77,9 +78,8 @@ def extract(
     """
     rows = columns_of(rows)
     _check_request(rows, positions, max_tokens_per_batch)
-    requested = [
-        (text, int(a), int(b)) for text, (a, b) in zip(rows["text"], rows["span"], strict=True)
-    ]
+    spans = rows.get("span", [(0, 0)] * len(rows["text"]))
+    requested = [(text, int(a), int(b)) for text, (a, b) in zip(rows["text"], spans, strict=True)]
     numbers: dict[Any, int] = {}  # of distinct sentences, by first occurrence
     which = np.array([numbers.setdefault(sentence, len(numbers)) for sentence in requested])
     distinct = np.unique(which, return_index=True)[1]
@@ -174,7 +174,7 @@ def _shapes(
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:
-    texts, spans = rows["text"], rows["span"]
+    texts, spans = rows["text"], rows.get("span", rows["text"])
     if len(texts) == 0:  # texts may be an array or a column, which have no truth value
         raise ActivationError("there are no texts to run")
     if len(texts) != len(spans):
@@ -183,6 +183,8 @@ def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None
         raise ActivationError(f"positions is a list of names; write [{positions!r}]")
     if unknown := [name for name in positions if name not in POSITIONS]:
         raise ActivationError(f"unknown position {unknown[0]!r}; there are {', '.join(POSITIONS)}")
+    if "informative" in positions and "span" not in rows:
+        raise ActivationError("these texts have no spans, so that no word is known as informative")
     if len(set(positions)) != len(positions):
         raise ActivationError("a position is given twice")
     if max_tokens < 1:

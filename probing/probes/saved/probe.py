@@ -1,0 +1,146 @@
+"""A fitted probe together with its layer, its labels and its model: all that new texts need."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from probing.arrays import FloatArray, IntArray
+from probing.probes.logistic import label_of
+from probing.probes.splits import POOLED
+from probing.sentences import bare
+from probing.states.extraction import extract
+from probing.states.store import fingerprint
+from probing.states.tokens import States, Tokens
+
+
+class SavedProbeError(ValueError):
+    """A folder does not hold a probe, or the probe does not fit the model or the texts."""
+
+
+@dataclass(frozen=True, eq=False)
+class SavedProbe:
+    """A fitted probe with all that it needs to read new texts.
+
+    >>> saved = SavedProbe.of(reader, "reader", 3, ["bad", "good"], "minilm", model)
+    >>> saved.apply(model, tokenizer, ["my dog is nice"])[["label", "score", "word"]]
+    """
+
+    estimator: Any
+    probe: str  # its name: "summary", "reader", ...
+    layer: int
+    labels: tuple[str, ...]  # names of the labels, as many as estimator.classes_; none of location
+    model: str  # its name, as it was given
+    fingerprint: str  # of the model's weights and configuration
+    made_with: Mapping[str, str]  # precision of the model, versions of torch and transformers
+
+    @classmethod
+    def of(
+        cls, estimator: Any, probe: str, layer: int, labels: Sequence[str], name: str, model: Any
+    ) -> "SavedProbe":
+        """A probe of ``model``; ``labels`` are the names of labels 0, 1, ..., if it has numbers."""
+        import torch
+        import transformers
+
+        made_with = {
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "torch": str(torch.__version__),
+            "transformers": transformers.__version__,
+        }
+        classes = getattr(estimator, "classes_", np.array([]))
+        named = tuple(str(x) if classes.dtype.kind == "U" else str(labels[int(x)]) for x in classes)
+        return cls(estimator, probe, layer, named, name, fingerprint(model.base_model), made_with)
+
+    @property
+    def reads(self) -> str:
+        """The states that the probe reads: "summary", "mean", "informative" or "tokens"."""
+        return POOLED.get(self.probe, "tokens")
+
+    def apply(self, model: Any, tokenizer: Any, texts: Sequence[str], spans: Any = None) -> Any:
+        """The probe's answers on new texts, one row per text.
+
+        Columns: text; label; score, the logit of the second label (with more than two labels
+        score_NAME, one logit per label). Probes that choose among tokens add word, the word that
+        they look at most, and weight: the attention of its token, or the probability that the
+        location probe gives it. A location probe has no label, and its score is the highest logit.
+        The value probe needs ``spans``, the places of the informative words, as in ``extract``.
+        """
+        self._check(model, texts, spans)
+        rows = {"text": list(texts)} | ({} if spans is None else {"span": spans})
+        states = self._extracted(model, tokenizer, rows)
+        X, tokens = states.at(self.layer, self.reads), states.tokens
+        table = pd.DataFrame({"text": list(texts)})
+        if self.probe == "location":
+            logits = self.estimator.decision_function(X)
+            rows_of = self.estimator.predict(X, tokens)
+            table["score"] = logits[rows_of]
+            return _with_words(table, tokens, rows_of, expit(logits[rows_of]))
+        arguments = (X,) if self.probe in POOLED else (X, tokens)
+        logits = self.estimator.decision_function(*arguments)
+        table["label"] = np.array(self.labels)[label_of(logits)]
+        names = ["score"] if logits.ndim == 1 else [f"score_{name}" for name in self.labels]
+        table[names] = logits.reshape(len(table), -1)
+        if self.probe in POOLED:
+            return table
+        if self.probe == "reader":
+            rows_of = self.estimator.located(X, tokens)
+            weights = expit(self.estimator.location_.decision_function(X[rows_of]))
+            return _with_words(table, tokens, rows_of, weights)
+        attention = self.estimator.attention(X, tokens)
+        rows_of = np.array(
+            [part.start + np.argmax(attention[part]) for part in map(tokens.sentence, table.index)]
+        )
+        return _with_words(table, tokens, rows_of, attention[rows_of])
+
+    def _extracted(self, model: Any, tokenizer: Any, rows: Mapping[str, Any]) -> States:
+        states = extract(model, tokenizer, rows, positions=(self.reads,))
+        return states.words_only() if self.reads == "tokens" else states
+
+    def _check(self, model: Any, texts: Sequence[str], spans: Any) -> None:
+        if isinstance(texts, str):
+            raise SavedProbeError("texts is a list of texts, not one text")
+        for number, text in enumerate(texts, 1):
+            if not text.strip():
+                raise SavedProbeError(f"text {number} is empty")
+        if self.reads == "informative" and spans is None:
+            raise SavedProbeError(
+                f"the probe {self.probe!r} reads the informative word, whose place in these texts "
+                "is not known; name the word of each text, or apply another probe, such as reader"
+            )
+        if fingerprint(model.base_model) != self.fingerprint:
+            raise SavedProbeError(
+                "this is not the model that the probe was fitted to "
+                f"({self.model}, {self.made_with.get('dtype', 'of unknown precision')}): "
+                "weights, precision or configuration differ"
+            )
+        n_layers = model.config.get_text_config().num_hidden_layers
+        if self.layer > n_layers:
+            raise SavedProbeError(f"the probe reads layer {self.layer} of {n_layers}")
+
+
+def _with_words(
+    table: pd.DataFrame, tokens: Tokens, rows: IntArray, weights: FloatArray
+) -> pd.DataFrame:
+    """The table with the words around the tokens in these rows."""
+    words = [
+        word_around(text, *map(int, span))
+        for text, span in zip(table["text"], tokens.characters[rows], strict=True)
+    ]
+    return table.assign(word=words, weight=weights)
+
+
+def word_around(text: str, start: int, end: int) -> str:
+    """The word that a token belongs to; punctuation is a word of its own.
+
+    >>> word_around("my dog is nice.", 10, 12), word_around("my dog is nice.", 14, 15)
+    ('nice', '.')
+    """
+    token = text[start:end].strip()
+    if not any(character.isalnum() for character in token):
+        return token
+    inside = max(start, end - 1)  # the space before a word may belong to its token
+    before, behind = text[:inside].split(" ")[-1], text[inside:].split(" ")[0]
+    return bare(before + behind)
