@@ -24,6 +24,7 @@ COMMANDS = {  # name: its module and its script
     "generate-data": ("studies.practice.dataset", "generate_data.py"),
     "train": ("studies.practice.transformer", "train_transformer.py"),
     "probe": ("studies.practice.probes", "probe.py"),
+    "apply": ("studies.practice.apply", "apply.py"),
     "sparsity": ("studies.practice.sparsity", "sparsity.py"),
     "controls": ("studies.practice.controls", "controls.py"),
     "causal": ("studies.practice.causal", "causal.py"),

@@ -18,7 +18,7 @@ from probing.probes.linear import LinearProbe
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
 from probing.probes.saved.folder import ARRAYS, DESCRIPTION, load_probe, save_probe
-from probing.probes.saved.probe import SavedProbe, SavedProbeError, word_around
+from probing.probes.saved.probe import Origin, SavedProbe, SavedProbeError, word_around
 from probing.probes.splits import POOLED
 from probing.states.extraction import extract
 from probing.states.parts import ActivationError
@@ -65,7 +65,7 @@ def fitted(subject: Any, probe: str, n_labels: int, *, names: bool = False) -> S
         estimator = estimator.fit(X, y, tokens.words)
     else:
         estimator = estimator.fit(X, replace(tokens, labels=y))
-    return SavedProbe.of(estimator, probe, 1, labels, "here", subject[0])
+    return SavedProbe.of(estimator, probe, 1, labels, Origin.of("here", subject[0]))
 
 
 @pytest.mark.parametrize("names", [False, True])

@@ -22,7 +22,7 @@ from probing.probes.head import SingleLocationHead
 from probing.probes.linear import LinearProbe
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
-from probing.probes.saved.probe import SavedProbe, SavedProbeError
+from probing.probes.saved.probe import Origin, SavedProbe, SavedProbeError
 from probing.probes.splits import HEADS, POOLED
 
 FORMAT = 1  # of the folder
@@ -62,9 +62,9 @@ def save_probe(folder: str | Path, saved: SavedProbe) -> None:
         "labels": list(saved.labels),
         "classes": classes.tolist() if classes.dtype.kind == "U" else None,  # numbers: an array
         "estimator": _described(saved.estimator),
-        "model": saved.model,
-        "fingerprint": saved.fingerprint,
-        "made_with": dict(saved.made_with),
+        "model": saved.origin.model,
+        "fingerprint": saved.origin.fingerprint,
+        "made_with": dict(saved.origin.made_with),
     }
     text = json.dumps(description, indent=2, ensure_ascii=False) + "\n"
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -157,15 +157,9 @@ def _saved(description: Any, arrays: dict[str, FloatArray]) -> SavedProbe:
     estimator = _rebuilt(KINDS[probe], description["estimator"], fitted, n_labels, d)
     if fitted:
         raise SavedProbeError(f"the array {min(fitted)!r} does not belong to the probe {probe!r}")
-    saved = SavedProbe(
-        estimator,
-        probe,
-        layer,
-        tuple(labels),
-        description["model"],
-        description["fingerprint"],
-        {str(name): str(value) for name, value in description["made_with"].items()},
-    )
+    made_with = {str(name): str(value) for name, value in description["made_with"].items()}
+    origin = Origin(description["model"], description["fingerprint"], made_with)
+    saved = SavedProbe(estimator, probe, layer, tuple(labels), origin)
     if description["reads"] != saved.reads:
         raise SavedProbeError(f"the probe {probe!r} reads {saved.reads}")
     return saved
