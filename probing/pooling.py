@@ -3,8 +3,8 @@
 A head weighs tokens by a softmax of their scores, or takes the token of the highest value; logits
 are sums over heads. Softmax weights dilute one decisive token as texts grow, a maximum does not.
 
-notation: H heads, J logits (one for two labels), T tokens of n sentences, which lie one behind the
-other and begin at the offsets
+notation: H heads, J logits (one or one per label), T tokens of n sentences, which lie one behind
+the other and begin at the offsets
 """
 
 from typing import Literal, NamedTuple, Self

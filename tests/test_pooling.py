@@ -1,5 +1,6 @@
 """Heads of several kinds: the step from tokens to logits, its gradient, and what each can find."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,9 +134,25 @@ def test_two_kinds_of_token_need_several_heads(pooling: Any, n_heads: int) -> No
     )
     assert several.score(*test) > 0.97
     assert one.score(*test) < 0.85
-    assert several.v_.shape == (n_heads, D)
+    assert several.v_.shape == ((n_heads, 2, D) if pooling == "max" else (n_heads, D))
     assert np.shape(several.k_) == (() if pooling == "max" else (n_heads, D))
     assert_allclose(np.linalg.norm(several.v_hat_, axis=-1), 1)
+
+
+def test_a_maximum_treats_both_labels_alike() -> None:
+    """A maximum for one label alone would answer differently once the labels change places."""
+    train, test = sentences(400, 0), sentences(400, 1)
+    head, swapped = (
+        SingleLocationHead(pooling="max", C=1.0).fit(
+            train.X, replace(train.tokens, labels=np.where(train.tokens.labels == 1, *names))
+        )
+        for names in (("b", "a"), ("a", "b"))
+    )
+    assert head.v_.shape == (2, D)
+    assert np.mean(head.predict(*test) == np.where(test.tokens.labels == 1, "b", "a")) > 0.95
+    assert_allclose(
+        head.decision_function(*test), -swapped.decision_function(*test), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_one_head_of_two_labels_is_what_it_was() -> None:

@@ -1,7 +1,8 @@
 """The single-location head: attention heads with fixed queries, on frozen states.
 
 notation: logit of sentence x = sum_l softmax_l(x_l . k) (x_l . v) + intercept, summed over heads;
-with pooling "max" max_l x_l . v instead, and no k; each of more than two labels has a v of its own
+each of more than two labels has a v of its own. With pooling "max" there is no k: the logit of
+label c is max_l x_l . v_c + intercept_c, and two labels have a v each as well.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,8 @@ class Fitted(NamedTuple):
         products = np.ascontiguousarray((states @ self.directions.T).T)
         pooled = Pooled.of(products, self.heads, offsets)
         logits = pooled.logits + self.intercept[:, None]
+        if len(logits) == 2:
+            logits = logits[1:] - logits[0]
         return logits[0] if len(logits) == 1 else logits.T, pooled.attention
 
 
@@ -51,8 +54,9 @@ class SingleLocationHead(TokenProbe):
     n_heads
         Number of heads, whose logits are added: several can look for several kinds of token.
     pooling
-        "softmax": a head weighs tokens by a softmax along its k. "max": a head has no k and reads
-        the token with the highest value, so that one token decides in a text of any length.
+        "softmax": a head weighs tokens by a softmax along its k. "max": a head has no k and reads,
+        for each label, the token that speaks most for it, so that one token decides in a text of
+        any length.
     max_sentences
         How many are used at most, drawn at random; templated ones repeat. None: all.
     n_starts
@@ -70,9 +74,10 @@ class SingleLocationHead(TokenProbe):
     ----------
     k_ : array of shape (d,), with several heads (n_heads, d), or None for pooling "max"
         Directions that attend, in the space of the states as given.
-    v_ : array of shape (d,), with several heads (n_heads, d), with more labels (..., n_labels, d)
-        Directions that read, in the space of the states as given.
-    intercept_ : float for two labels, else array of shape (n_labels,)
+    v_ : array of shape (d,), with several heads (n_heads, d)
+        Directions that read, in the space of the states as given. With more than two labels, or
+        pooling "max", each label has its own: (n_labels, d) or (n_heads, n_labels, d).
+    intercept_ : float, or array of shape (n_labels,) where each label has its own v
         Constants of the logits.
     k_hat_ : array of the shape of k_, or None
         ``k_`` (each row of it) at unit length.
@@ -180,7 +185,8 @@ class SingleLocationHead(TokenProbe):
     @property
     def _heads(self) -> Heads:
         n_labels = len(self.classes_)
-        return Heads(self.n_heads, 1 if n_labels == 2 else n_labels, self.pooling)
+        shared = n_labels == 2 and self.pooling == "softmax"  # a value and its opposite
+        return Heads(self.n_heads, 1 if shared else n_labels, self.pooling)
 
     def _keep(self, fitted: Fitted) -> None:
         """Set the attributes of a fit, without axes of one head or one logit."""

@@ -207,6 +207,8 @@ def _shapes(estimator: Any, n_labels: int, d: int) -> dict[str, tuple[int, ...] 
     shapes["classes_"] = (n_labels,)
     if isinstance(estimator, LocateAndRead):
         return shapes | {"k_hat_": (d,), "v_hat_": (*per_label, d)}
+    if getattr(estimator, "pooling", "") == "max":
+        per_label = (n_labels,)
     shapes |= {"intercept_": per_label, "objective_": (), "n_iter_": ()}
     if isinstance(estimator, LinearProbe):
         return shapes | dict.fromkeys(("coef_", "direction_"), (*per_label, d))
