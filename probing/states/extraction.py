@@ -63,7 +63,8 @@ def extract(
     attention
         Also return the attention of the summary token to every token, in every head.
     logits
-        Also return the logit of label 1 minus that of label 0. Required: a classifier.
+        Also return the logit of label 1 minus that of label 0 or, with more than two labels, all
+        logits (sentences, n_labels). Required: a classifier.
     max_tokens_per_batch
         Largest number of tokens per batch, with padding (one sentence may have more). On a CPU
         several batches run at a time.
@@ -93,6 +94,8 @@ def extract(
     all_tokens = replace(tokens.take(which), **columns)
     with recorded(model, classify=logits) as record:
         shapes = _shapes(all_tokens, anatomy, positions, attention, logits)
+        if logits and model.config.num_labels > 2:
+            shapes["logits"] += (model.config.num_labels,)
         store: MemoryStore | FolderStore = MemoryStore(shapes)
         if folder is not None:
             key = key_of(model, tokenizer, requested, list(shapes))
@@ -279,7 +282,7 @@ def _run_batch(
     if attention:
         results["attention"] = _attention(recording, tokens)
     if logits:
-        results["logits"] = as_array(_against(recording))
+        results["logits"] = as_array(_label_logits(recording))
     for name, values in results.items():
         if not np.isfinite(values).all():
             raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
@@ -297,6 +300,13 @@ def _attention(recording: Recording, tokens: Tokens) -> FloatArray:
             f"attention of layer {layer + 1} does not sum to 1 (off by {errors[layer]:.1e})"
         )
     return weights
+
+
+def _label_logits(recording: Recording) -> Tensor:
+    """All logits of more than two labels; of two labels the difference."""
+    logits = recording.logits
+    is_more = logits is not None and logits.ndim == 2 and logits.shape[1] > 2
+    return logits if is_more and logits is not None else _against(recording)
 
 
 def _against(recording: Recording) -> Tensor:

@@ -90,15 +90,15 @@ def run(options: Options) -> Result:
         for key, table in controls.items():
             tables[key] = pd.concat([tables[key], table], ignore_index=True)
     tables["splits"] = split_table(dataset)
-    layer = int(tables["plane"]["layer"].iloc[0]) if "plane" in tables else None
-    figures = {"probes": plot_probes(tables["probes"], layer)}
+    best = best_layers(true_labels(tables["probes"]))
+    figures = {"probes": plot_probes(tables["probes"], best.get("reader"))}
     if "curve" in tables:
         figures["words"] = plot_words(tables["curve"])
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     origin, labels = Origin.of(options.model, model), dataset["train"].features["label"].names
     chosen = [
         SavedProbe.of(fits[probe, layer].estimator, probe, layer, labels, origin)
-        for probe, layer in best_layers(true_labels(tables["probes"])).items()
+        for probe, layer in best.items()
     ]
     return Result(tables, figures, write=functools.partial(write_probes, readers, chosen))
 
@@ -179,7 +179,6 @@ def probed(
     """
     from probing.probes.by_layer import (
         PAPER_C,
-        chosen_layers,
         fit_probes,
         layer_means,
         probe_cells,
@@ -227,9 +226,9 @@ def probed(
     tables["cells"] = cells.assign(pieces=cells["word"].map(pieces_of(states)))
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     if readers and "test" in states:
-        rows = true_labels(tables["probes"])
-        layer = int(chosen_layers(rows[rows["probe"] == "reader"])["layer"].iloc[0])
-        tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
+        layer = best_layers(true_labels(tables["probes"]))["reader"]
+        if len(readers[layer].classes_) == 2:  # else there is not one v_hat
+            tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
         if options.curve:
             with counter(f"{name}: fewer words", "fit") as progress:
                 share: dict[str, Any] = {"jobs": options.jobs, "progress": progress}
