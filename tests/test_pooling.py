@@ -107,6 +107,12 @@ def two_kinds(X: Any, groups: Any) -> Any:
     return y, X + 4 * np.eye(2, D)[kind] + 3 * np.outer(sign, np.eye(D)[2])
 
 
+def mean(part: Sentences) -> Any:
+    """The mean of the tokens of each sentence."""
+    sums = np.add.reduceat(part.X, part.tokens.offsets[:-1])
+    return sums / part.tokens.lengths[:, None]
+
+
 @pytest.mark.parametrize("pooling", ["softmax", "max"])
 def test_in_long_texts_a_head_finds_the_token_that_a_mean_dilutes(pooling: Any) -> None:
     train, test = (planted(300, seed, 40, three_labels) for seed in (0, 1))
@@ -117,13 +123,27 @@ def test_in_long_texts_a_head_finds_the_token_that_a_mean_dilutes(pooling: Any) 
     attention = head.attention(*test)
     assert_allclose(np.add.reduceat(attention, test.tokens.offsets[:-1]), 1)
 
-    def mean(part: Sentences) -> Any:
-        return np.add.reduceat(part.X, part.tokens.offsets[:-1]) / 40
-
     linear = LinearProbe(C=0.1).fit(mean(train), train.tokens.labels)
     assert linear.score(mean(test), test.tokens.labels) < 0.75
     other = np.random.default_rng(0).permutation(test.tokens.labels)  # the control
     assert np.mean(head.predict(*test) == other) < 0.45
+
+
+def test_in_texts_longer_than_those_fitted_a_maximum_is_not_diluted() -> None:
+    """Fitted to texts of 8 tokens; accuracies on 1000 tokens were 1.00, 0.82 and 0.41."""
+    train, short, long = (
+        planted(n, seed, length, three_labels)
+        for n, seed, length in ((400, 0, 8), (200, 1, 8), (200, 1, 1000))
+    )
+    highest, softmax_head = (
+        SingleLocationHead(pooling=pooling, C=0.1).fit(*train) for pooling in ("max", "softmax")
+    )
+    linear = LinearProbe(C=0.1).fit(mean(train), train.tokens.labels)
+    assert min(head.score(*short) for head in (highest, softmax_head)) > 0.97
+    assert highest.score(*long) > 0.97
+    assert 0.5 < softmax_head.score(*long) < 0.9
+    assert linear.score(mean(short), short.tokens.labels) > 0.8
+    assert linear.score(mean(long), long.tokens.labels) < 0.5
 
 
 @pytest.mark.parametrize(("pooling", "n_heads"), [("softmax", 2), ("max", 4)])
