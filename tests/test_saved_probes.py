@@ -32,6 +32,7 @@ ROWS = [
     for dish in ("soup", "warm bread", "curry")
 ]
 TEXTS = ["The curry was tasty.", "They said the soup was foul, the bread too", "plain"]
+Subject = tuple[Any, Any]  # a model and its tokenizer
 ESTIMATORS: dict[str, Any] = {
     "summary": LinearProbe(),
     "mean": LinearProbe(C=0.3, standardize=False),
@@ -45,12 +46,12 @@ ESTIMATORS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def subject() -> Any:
+def subject() -> Subject:
     tokenizer = build_tokenizer([*(row["text"] for row in ROWS), *TEXTS])
     return build_model(tokenizer, "tiny", ["bad", "good"], seed=0), tokenizer
 
 
-def fitted(subject: Any, probe: str, n_labels: int, *, names: bool = False) -> SavedProbe:
+def fitted(subject: Subject, probe: str, n_labels: int, *, names: bool = False) -> SavedProbe:
     """A probe of one layer, fitted to sentences of two or three labels."""
     rows = [row for row in ROWS if n_labels == 3 or row["label"] != "fair"]
     train = own_dataset(rows)["train"]
@@ -72,7 +73,7 @@ def fitted(subject: Any, probe: str, n_labels: int, *, names: bool = False) -> S
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize("probe", ESTIMATORS)
 def test_a_probe_saved_and_loaded_gives_the_same_bits(
-    probe: str, n_labels: int, names: bool, subject: Any, tmp_path: Path
+    probe: str, n_labels: int, names: bool, subject: Subject, tmp_path: Path
 ) -> None:
     saved = fitted(subject, probe, n_labels, names=names)
     save_probe(tmp_path / "probe", saved)
@@ -100,7 +101,7 @@ def assert_same_attributes(ours: Any, theirs: Any) -> None:
             assert value == other, name
 
 
-def test_the_answers_are_those_of_the_estimator(subject: Any) -> None:
+def test_the_answers_are_those_of_the_estimator(subject: Subject) -> None:
     saved = fitted(subject, "reader", 2)
     table = saved.apply(*subject, TEXTS)
     states = extract(*subject, {"text": TEXTS}, positions=("tokens",)).words_only()
@@ -125,7 +126,7 @@ def test_the_word_around_a_token(start: int, end: int, word: str) -> None:
     assert word_around("my dog is nice.", start, end) == word
 
 
-def test_texts_without_spans_have_no_informative_token(subject: Any) -> None:
+def test_texts_without_spans_have_no_informative_token(subject: Subject) -> None:
     tokens = tokenise(subject[1], {"text": TEXTS})
     assert not tokens.informative.any()
     assert tokens.words is None
@@ -137,7 +138,7 @@ def test_texts_without_spans_have_no_informative_token(subject: Any) -> None:
         extract(*subject, {"text": TEXTS})
 
 
-def test_a_probe_refuses_what_it_cannot_read(subject: Any) -> None:
+def test_a_probe_refuses_what_it_cannot_read(subject: Subject) -> None:
     value, reader = (fitted(subject, probe, 2) for probe in ("value", "reader"))
     with pytest.raises(SavedProbeError, match="'value' reads the informative word"):
         value.apply(*subject, TEXTS)
@@ -153,7 +154,7 @@ def test_a_probe_refuses_what_it_cannot_read(subject: Any) -> None:
 
 
 def test_a_probe_is_not_overwritten_and_is_written_whole(
-    subject: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = fitted(subject, "summary", 2)
 
@@ -239,7 +240,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_or_foreign_folder_is_one_clear_line(
-    damage: str, subject: Any, tmp_path: Path
+    damage: str, subject: Subject, tmp_path: Path
 ) -> None:
     folder = tmp_path / "probe"
     save_probe(folder, fitted(subject, "head", 2))
@@ -263,7 +264,7 @@ def test_a_damaged_or_foreign_folder_is_one_clear_line(
     ],
 )
 def test_parameters_must_go_with_the_arrays(
-    parameters: Any, message: str, subject: Any, tmp_path: Path
+    parameters: Any, message: str, subject: Subject, tmp_path: Path
 ) -> None:
     folder = tmp_path / "probe"
     save_probe(folder, fitted(subject, "head", 2))
