@@ -6,7 +6,7 @@
 
 from data_gen.alignment import Alignment, AlignmentError, align_spans
 from data_gen.dataset import DatasetError, build_dataset, stream_dataset
-from data_gen.own_sentences import own_dataset
+from data_gen.own_sentences import own_dataset, read_texts
 from data_gen.patterns import ROLES, Sentence
 from data_gen.sources import read_data
 from data_gen.spec import Spec, builtin_specs, parse_spec, read_spec
@@ -29,6 +29,7 @@ __all__ = [
     "parse_spec",
     "read_data",
     "read_spec",
+    "read_texts",
     "split_words",
     "stream_dataset",
     "unknown_shares",

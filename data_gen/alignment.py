@@ -34,13 +34,14 @@ class Alignment:
 def align_spans(
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
-    spans: Sequence[Sequence[int]],
+    spans: Sequence[Sequence[int]] | None,
     **tokenizer_options: Any,
 ) -> Alignment:
     """Tokenise a batch and find, in each text, the tokens of ``text[start:end]``.
 
-    ``spans`` has one (start, end) per text. ``tokenizer_options`` go to the tokenizer
-    (``return_tensors="pt"``, ``padding_side="left"``, ...); padding is on by default.
+    ``spans`` has one (start, end) per text, or is None: no word is looked for.
+    ``tokenizer_options`` go to the tokenizer (``return_tensors="pt"``, ``padding_side="left"``,
+    ...); padding is on by default.
 
     >>> align_spans(tokenizer, ["my dog is nice"], [(10, 14)]).positions
     [(4,)]
@@ -48,7 +49,7 @@ def align_spans(
     if not getattr(tokenizer, "is_fast", False):
         slow = f"{type(tokenizer).__name__} is a slow tokenizer, which has no offsets"
         raise AlignmentError(f"{slow}; use a fast one")
-    if len(texts) != len(spans):
+    if spans is not None and len(texts) != len(spans):
         raise AlignmentError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
     if not texts:
         raise AlignmentError("there are no texts to align")
@@ -62,6 +63,8 @@ def align_spans(
     offsets = [plain.offsets for plain in encoding.encodings]
     flat = chain.from_iterable(chain.from_iterable(offsets))
     characters = np.fromiter(flat, np.int64).reshape(-1, 2)
+    if spans is None:
+        return Alignment(encoding, [()] * len(texts), characters)
     positions = _tokens_inside(np.array(spans, np.int64).reshape(-1, 2), characters, offsets)
     spelled = set()  # templated sentences repeat their words: each is checked once
     for i, tokens in enumerate(positions):

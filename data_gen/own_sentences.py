@@ -1,8 +1,8 @@
 """Your own sentences, from a CSV or JSONL file or from Python.
 
-A file has the columns ``text``, ``label`` (two values) and ``word``, the informative word, which
-must occur in the text exactly once. Instead of ``word`` there may be ``start`` and ``end``, its
-offsets in characters. ``split`` (which must name "train") and ``pattern`` are optional.
+A file has the columns ``text``, ``label`` (two or more values) and ``word``, the informative word,
+which must occur in the text exactly once. Instead of ``word`` there may be ``start`` and ``end``,
+its offsets in characters. ``split`` (which must name "train") and ``pattern`` are optional.
 """
 
 from __future__ import annotations
@@ -41,16 +41,15 @@ def own_dataset(rows: list[Row], name: str = "data") -> DatasetDict:
         raise DatasetError(f"{name} holds no sentences")
     numbered = {f"{name}, sentence {number}": row for number, row in enumerate(rows, 1)}
     labels = sorted({str(_get(row, "label", where)) for where, row in numbered.items()})
-    if len(labels) != 2:
-        shown = ", ".join(labels[:5])
-        raise DatasetError(f"{name}: there must be two labels, not {len(labels)}: {shown}")
+    if len(labels) < 2:
+        raise DatasetError(f"{name}: there must be at least two labels, not only {labels[0]!r}")
     sentences = [_sentence(row, labels, where) for where, row in numbered.items()]
     splits: dict[str, list[Row]] = {"train": []}
     for split, sentence in zip(_splits(numbered, sentences, name), sentences, strict=True):
         splits.setdefault(split, []).append(sentence)
-    if len(train_labels := {sentence["label"] for sentence in splits["train"]}) < 2:
-        (label,) = train_labels
-        raise DatasetError(f"{name}: all sentences of the split 'train' are {labels[label]!r}")
+    train_labels = {sentence["label"] for sentence in splits["train"]}
+    if missing := [label for code, label in enumerate(labels) if code not in train_labels]:
+        raise DatasetError(f"{name}: no sentence of the split 'train' is {missing[0]!r}")
     schema, dataset = features(labels), DatasetDict()
     for split in ["train", *sorted(splits.keys() - {"train"})]:
         dataset[split] = Dataset.from_list(splits[split], features=schema, split=split)
@@ -59,11 +58,7 @@ def own_dataset(rows: list[Row], name: str = "data") -> DatasetDict:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a CSV or JSONL file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise DatasetError(f"{path} is not UTF-8 text; save it as UTF-8") from None
-    rows: list[Row] = []
+    text, rows = _content(path), list[Row]()
     if path.suffix.lower() == ".csv":
         for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), 1):
             if None in row:  # the key of cells without a column
@@ -82,6 +77,45 @@ def read_rows(path: Path) -> list[Row]:
             if not isinstance(rows[-1], dict):
                 raise DatasetError(f"{path}, line {number} must be an object with named values")
     return rows
+
+
+def read_texts(path: Path, *, located: bool = False) -> dict[str, list[Any]]:
+    """The texts of a file, for a probe: the column "text" and, if rows have one, "label".
+
+    A .txt file has a text per line, a CSV or JSONL file a column "text"; further columns are
+    allowed. With ``located`` the column "span" says where the informative words are, which rows
+    must name as in ``read_data``.
+
+    >>> read_texts(Path("reviews.txt"))["text"]
+    """
+    if not path.is_file():
+        raise DatasetError(f"{path} does not exist")
+    kind = path.suffix.lower()
+    if kind not in {".txt", ".csv", ".jsonl"}:
+        raise DatasetError(f"{path} must be a text (.txt), CSV (.csv) or JSONL (.jsonl) file")
+    rows = _lines(path) if kind == ".txt" else read_rows(path)
+    numbered = {f"{path}, sentence {number}": row for number, row in enumerate(rows, 1)}
+    texts = [str(_get(row, "text", where)) for where, row in numbered.items()]
+    if not texts:
+        raise DatasetError(f"{path} holds no sentences")
+    columns: dict[str, list[Any]] = {"text": texts}
+    if any(row.get("label") not in (None, "") for row in rows):
+        columns["label"] = [str(_get(row, "label", where)) for where, row in numbered.items()]
+    if located:
+        pairs = zip(numbered.items(), texts, strict=True)
+        columns["span"] = [_span(row, text, where) for (where, row), text in pairs]
+    return columns
+
+
+def _lines(path: Path) -> list[Row]:
+    return [{"text": line.strip()} for line in _content(path).splitlines() if line.strip()]
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DatasetError(f"{path} is not UTF-8 text; save it as UTF-8") from None
 
 
 def _get(row: Row, column: str, where: str) -> Any:
@@ -142,7 +176,7 @@ def _splits(rows: Mapping[str, Row], sentences: list[Row], name: str) -> list[st
     words = [sentence["text"][slice(*sentence["span"])].lower() for sentence in sentences]
     labels = [sentence["label"] for sentence in sentences]
     held_out: set[str] = set()
-    for label in (0, 1):
+    for label in sorted(set(labels)):
         carriers = sorted({word for word, y in zip(words, labels, strict=True) if y == label})
         if len(carriers) < TEST_SHARE:
             drawn = rng.permutation(len(rows)) < len(rows) / TEST_SHARE

@@ -19,24 +19,39 @@ from probing.states.tokens import Tokens, tokenise
 BATCH = 512
 
 
-def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray:
-    """Logit of label 1 minus logit of label 0, shape (texts,); each distinct text is run once."""
+def label_logits(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray:
+    """The logits of a classifier, shape (texts, n_labels); each distinct text is run once."""
     distinct = sorted(set(texts), key=lambda text: (len(text.split()), text))
-    values: dict[str, float] = {}
+    values: dict[str, FloatArray] = {}
     with recorded(model):
         for first in range(0, len(distinct), BATCH):
             batch = distinct[first : first + BATCH]
-            spans = [(0, len(text)) for text in batch]  # which word is informative has no effect
-            tokens = tokenise(tokenizer, {"text": batch, "span": spans})
+            tokens = tokenise(tokenizer, {"text": batch})
             logits = model(**inputs_for(model, tokens.padded().inputs)).logits
-            values |= zip(batch, as_array(logits[:, 1] - logits[:, 0]).tolist(), strict=True)
+            values |= zip(batch, as_array(logits), strict=True)
     return np.array([values[text] for text in texts])
+
+
+def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray:
+    """Logit of label 1 minus logit of label 0, shape (texts,)."""
+    logits = label_logits(model, tokenizer, texts)
+    return np.asarray(logits[:, 1] - logits[:, 0], dtype=float)
+
+
+def log_odds_of(logits: Tensor, labels: Tensor) -> Tensor:
+    """The logit of each text's label against those of all others together, shape (texts,).
+
+    Of two labels it is the difference of the logits, whose sign depends on the label.
+    """
+    others = logits.scatter(1, labels[:, None], -torch.inf)
+    return logits.gather(1, labels[:, None])[:, 0] - others.logsumexp(dim=1)
 
 
 def occlusion_changes(
     model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]
 ) -> list[FloatArray]:
-    """Changes of the logit difference when a word becomes [UNK]: per sentence, shape (words,).
+    """Changes of the log-odds of the predicted label when a word becomes [UNK]: per sentence,
+    shape (words,).
 
     Punctuation behind a word stays.
     """
@@ -47,9 +62,12 @@ def occlusion_changes(
         for j in range(len(row["words"]))
     ]
     lengths = [len(row["words"]) for row in rows]
-    original = logit_differences(model, tokenizer, [row["text"] for row in rows])
-    changes = logit_differences(model, tokenizer, texts) - np.repeat(original, lengths)
-    return np.split(changes, np.cumsum(lengths)[:-1])
+    original = torch.from_numpy(label_logits(model, tokenizer, [row["text"] for row in rows]))
+    hidden_logits = torch.from_numpy(label_logits(model, tokenizer, texts))
+    labels, repeats = original.argmax(dim=1), torch.tensor(lengths)
+    before = log_odds_of(original, labels).repeat_interleave(repeats)
+    after = log_odds_of(hidden_logits, labels.repeat_interleave(repeats))
+    return np.split(as_array(after - before), np.cumsum(lengths)[:-1])
 
 
 def replaced(words: Sequence[str], j: int, new: str) -> list[str]:
@@ -82,7 +100,7 @@ def swap_flips(
     ``swap_informative`` replaces the informative word, ``swap_distractor`` the distractor (nan if
     no sentence has one). ``opposites`` are words without punctuation; a mark behind a word stays.
     """
-    before = logit_differences(model, tokenizer, [row["text"] for row in rows]) > 0
+    before = label_logits(model, tokenizer, [row["text"] for row in rows]).argmax(axis=1)
 
     def flips(places: list[tuple[int, int]]) -> float:
         if not places:
@@ -92,7 +110,7 @@ def swap_flips(
             words = rows[i]["words"]
             new = str(rng.choice(opposites[bare(words[j])]))
             texts.append(" ".join(replaced(words, j, new)))
-        after = logit_differences(model, tokenizer, texts) > 0
+        after = label_logits(model, tokenizer, texts).argmax(axis=1)
         return float(np.mean(after != before[[i for i, _ in places]]))
 
     distractors = [
@@ -151,7 +169,8 @@ def gradient_shares(model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]) 
             padded = tokens.padded()
             logits = model(**inputs_for(model, padded.inputs)).logits
             states = embedded.pop()
-            (gradient,) = torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), states)
+            odds = log_odds_of(logits, logits.argmax(dim=1))
+            (gradient,) = torch.autograd.grad(odds.sum(), states)
             effect = padded.ragged((gradient * states).sum(-1).abs())
             shares.append(_share(as_array(effect), tokens))
     return np.concatenate(shares)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from probing.attribution import dependence
+from probing.probes.logistic import label_of
 from probing.progress import Progress
 from probing.sentences import columns_of, draw
 from probing.sparsity import attention_mass, reading_layer, sparsity_table
@@ -50,7 +51,7 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict") -> pd.DataFrame
         rows = columns_of(split)
         states = extract(model, tokenizer, rows, positions=(), attention=True, logits=True)
         tokens, mass = states.tokens, attention_mass(states)[:, layer - 1].mean(axis=1)
-        values = {"accuracy": (states.logits > 0) == (tokens.labels == 1), "attention_mass": mass}
+        values = {"accuracy": label_of(states.logits) == tokens.labels, "attention_mass": mass}
         elsewhere = ~tokens.informative[tokens.summary]
         table.append({"split": name, "rows": len(split), "words": len(np.unique(tokens.words))})
         unknown = tokens.ids[tokens.informative] == tokenizer.unk_token_id

@@ -25,6 +25,7 @@ COMMANDS = {  # name: its module and its script
     "train": ("studies.practice.transformer", "train_transformer.py"),
     "extract": ("studies.tools.extract", "extract.py"),
     "probe": ("studies.practice.probes", "probe.py"),
+    "apply": ("studies.tools.apply", "apply.py"),
     "sparsity": ("studies.practice.sparsity", "sparsity.py"),
     "controls": ("studies.practice.controls", "controls.py"),
     "causal": ("studies.practice.causal", "causal.py"),

@@ -71,7 +71,15 @@ class Subject:
         if theirs != ours and sorted(theirs) == sorted(ours):
             raise ValueError(f"labels are in another order: {listed}; exchange them in config.json")
         if theirs != ours:
-            print(f"note: labels 0 and 1 are {listed}", flush=True)
+            print(f"note: labels are {listed}", flush=True)
+
+    def check_two_labels(self, dataset: "DatasetDict") -> None:
+        """Refuse data with more than two labels, for commands that ask which of two it is."""
+        names = dataset["train"].features["label"].names
+        if len(names) != 2:
+            raise ValueError(
+                f"{self.data} has {len(names)} labels ({', '.join(names)}); this command needs two"
+            )
 
     def check_layers(self, layers: tuple[int, ...], model: Any) -> None:
         n_layers = model.config.get_text_config().num_hidden_layers

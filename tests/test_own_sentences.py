@@ -65,6 +65,27 @@ def test_given_splits_and_places_are_kept(tmp_path: Path) -> None:
     assert dataset["new"][0]["location"] == 0
 
 
+def test_three_labels_hold_out_words_of_each(tmp_path: Path) -> None:
+    fair = [
+        {"text": f"The {dish} was {word}, they said", "label": "fair", "word": word}
+        for word in ("usual", "plain", "common", "mild", "average")
+        for dish in ("soup", "bread", "curry")
+    ]
+    dataset = read_data(write(tmp_path / "own.csv", [*ROWS, *fair]))
+    assert dataset["train"].features["label"].names == ["bad", "fair", "good"]
+    for label in range(3):
+        words = {
+            name: {
+                word
+                for word, y in zip(informative_words(split), split["label"][:], strict=True)
+                if y == label
+            }
+            for name, split in dataset.items()
+        }
+        assert (len(words["train"]), len(words["test"])) == (4, 1)
+        assert not words["train"] & words["test"]
+
+
 def test_few_words_are_split_by_sentence(tmp_path: Path) -> None:
     rows = [{**row, "word": row["word"]} for row in ROWS if row["word"] in ("tasty", "stale")] * 5
     dataset = read_data(write(tmp_path / "own.csv", rows))
@@ -78,7 +99,6 @@ def test_few_words_are_split_by_sentence(tmp_path: Path) -> None:
         ({"word": "said", "text": "said he said"}, "is 2 times in"),
         ({"word": ""}, "no 'word'; its columns are"),
         ({"text": "The  soup was tasty"}, "single spaces"),
-        ({"label": "so-so"}, "two labels, not 3"),
         ({"start": 5, "end": 99}, "start and end must enclose"),
         ({"start": "x", "end": "y"}, "start and end must enclose"),
         ({"split": "test"}, "no 'split'"),
@@ -112,9 +132,14 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
         ("own.csv", "text,label,word\nGood, she said,good,Good\n", "more cells than"),
         ("own.csv", "text,label,word\nCaf\xe9 noir,good,noir\n", "not UTF-8 text"),
         ("own.tsv", "text\tlabel\tword\n", "must be a CSV"),
-        ("own.CSV", "text,label,word,split\nso good,good,good,train\nso bad,bad,bad,test\n", "all"),
+        (
+            "own.CSV",
+            "text,label,word,split\nso good,good,good,train\nso bad,bad,bad,test\n",
+            "'bad'",
+        ),
+        ("own.csv", "text,label,word\nso good,good,good\nso fine,good,fine\n", "two labels"),
     ],
-    ids=["commas", "latin-1", "tabs", "one label to learn from"],
+    ids=["commas", "latin-1", "tabs", "one label to learn from", "one label"],
 )
 def test_odd_files_are_one_clear_line(
     tmp_path: Path, name: str, content: str, message: str

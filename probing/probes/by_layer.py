@@ -1,14 +1,17 @@
 """All probes of one model on one dataset, in one tidy table.
 
-Columns: probe (summary, mean, value, location, reader, head), layer, split, accuracy (for location:
-share of sentences whose informative token ranks first), low and high (ends of its 95% interval over
-words), words (their number), C, and cv_score, the cross-validation score on the training split that
-decides C and then the layer.
+Columns: probe (summary, mean, value, location, reader, head, max, heads), layer, split, accuracy
+(for location: share of sentences whose informative token ranks first), low and high (ends of its
+95% interval over words), words (their number), C, cv_score, the cross-validation score on the
+training split that decides C and then the layer, and auroc and tpr (at 1% false positives, for
+location of single tokens), as in probing.ranking.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +22,15 @@ from probing.probes.head import SingleLocationHead
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
-from probing.probes.splits import POOLED, PROBES, SplitStates
+from probing.probes.splits import DEFAULT_PROBES, HEADS, POOLED, SplitStates
 from probing.progress import Progress, in_processes
+from probing.ranking import Ranking, ranking
 from probing.sentences import draw
 from probing.states.tokens import Tokens
 from probing.statistics import accuracy_columns
 
 HEAD_SENTENCES = 600  # the head is fitted up to 36 times per layer
+N_HEADS = 4  # of the probe "heads"
 PAPER_C = 1.0  # of the released notebook: scikit-learn's default
 
 
@@ -36,12 +41,13 @@ class Probed(NamedTuple):
     correct: dict[str, BoolArray]  # by split, shape (sentences,)
     C: float
     cv_score: float
+    rankings: Mapping[str, Ranking] = MappingProxyType({})  # by split
 
 
 def fit_probes(
     states: dict[str, SplitStates],
     *,
-    probes: Sequence[str] = PROBES,
+    probes: Sequence[str] = DEFAULT_PROBES,
     layers: Sequence[int] | None = None,
     C: float | None = None,
     standardize: bool = True,
@@ -64,7 +70,7 @@ def fit_probes(
     C
         Inverse strength of the penalty; by default each probe chooses C by cross-validation.
     standardize
-        Penalise in units of each coordinate's standard deviation; "reader" and "head" ignore it.
+        Penalise in units of each coordinate's standard deviation; "reader" and the heads ignore it.
     shuffled
         Permute the training labels over the informative words.
     seed
@@ -96,7 +102,7 @@ def fit_probes(
     is_shared = standardize and {"reader", "location"} <= set(probes)
     fitted = [pair for pair in pairs if not (is_shared and pair[0] == "location")]
     # Heads take longest, so they come first: else one process would end with a head alone.
-    order = sorted(fitted, key=lambda pair: pair[0] != "head")
+    order = sorted(fitted, key=lambda pair: pair[0] not in HEADS)
     shared: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "progress": progress}
     probed = in_processes(probe_stored, arguments, order, **shared)
     if is_shared:
@@ -146,10 +152,11 @@ def probe_table(
     """
     keys, rows = ["probe", "layer", "split"], []
     for key, cells in probe_cells(probed, states).groupby(keys, sort=False):
-        probe, layer, _ = key
+        probe, layer, split = key
         fitted = probed[probe, layer]
         row = dict(zip(keys, key, strict=True)) | _accuracy(cells)
-        rows.append(row | {"C": fitted.C, "cv_score": fitted.cv_score})
+        row |= {"C": fitted.C, "cv_score": fitted.cv_score}
+        rows.append(row | fitted.rankings.get(split, Ranking())._asdict())
     return pd.DataFrame(rows)
 
 
@@ -191,25 +198,33 @@ def probe_layer(
     seed: int,
 ) -> Probed:
     """One probe, fitted to ``train`` (states and tokens) and judged on all splits."""
+    head = partial(SingleLocationHead, C=C, random_state=seed, max_sentences=HEAD_SENTENCES)
     estimators: dict[str, Any] = {
         "location": LocationProbe(C=C, standardize=standardize, random_state=seed),
         "reader": LocateAndRead(C=C, random_state=seed),
-        "head": SingleLocationHead(C=C, random_state=seed, max_sentences=HEAD_SENTENCES),
+        "head": head(),
+        "max": head(pooling="max"),
+        "heads": head(n_heads=N_HEADS),
     }
     if probe in POOLED:
         X, tokens = train
         linear = LinearProbe(C=C, standardize=standardize)
         fitted = linear.fit(X, tokens.labels, tokens.words, structures=tokens.patterns)
         correct = {name: fitted.predict(X) == tokens.labels for name, (X, tokens) in splits.items()}
+        rankings = {
+            name: ranking(fitted.decision_function(X), tokens.labels, fitted.classes_)
+            for name, (X, tokens) in splits.items()
+        }
     else:
         return _scored(estimators[probe].fit(*train), splits)
-    return Probed(fitted, correct, fitted.C_, _cv_score(fitted))
+    return Probed(fitted, correct, fitted.C_, _cv_score(fitted), rankings)
 
 
 def _scored(fitted: Any, splits: dict[str, tuple[FloatArray, Tokens]]) -> Probed:
     """A fitted token probe with the sentences that it judges right."""
     correct = {name: fitted.correct(*split) for name, split in splits.items()}
-    return Probed(fitted, correct, fitted.C_, _cv_score(fitted))
+    rankings = {name: fitted.ranking(*split) for name, split in splits.items()}
+    return Probed(fitted, correct, fitted.C_, _cv_score(fitted), rankings)
 
 
 def _cv_score(fitted: Any) -> float:

@@ -91,6 +91,13 @@ class LocateAndRead(TokenProbe):
         check_is_fitted(self, "location_")
         return self.location_.predict(X, tokens)
 
+    def decision_function(self, X: Any, tokens: Tokens) -> FloatArray:
+        """The logits of the value probe at the token chosen in each sentence.
+
+        Shape (n,) for two labels, else (n, n_labels), as for LinearProbe.
+        """
+        return self.value_.decision_function(np.asarray(X)[self.located(X, tokens)])
+
     def predict(self, X: Any, tokens: Tokens) -> npt.NDArray[Any]:
         """The label read at the token chosen in each sentence."""
         return np.asarray(self.value_.predict(np.asarray(X)[self.located(X, tokens)]))

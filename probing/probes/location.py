@@ -22,6 +22,7 @@ from probing.probes.logistic import (
     one_blas_thread,
 )
 from probing.probes.penalty import C_GRID, SEARCH_TOL, choose_penalty
+from probing.ranking import Ranking, ranking
 from probing.states.tokens import Tokens
 
 TOL = 1e-4  # as LinearProbe's
@@ -40,6 +41,11 @@ class TokenProbe(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, tokens: Tokens) -> float:
         """The share of sentences that are judged right."""
         return float(np.mean(self.correct(X, tokens)))
+
+    def ranking(self, X: Any, tokens: Tokens) -> Ranking:
+        """AUROC and true-positive rate of the logits of sentences."""
+        logits = self.decision_function(X, tokens)
+        return ranking(logits, labels_of(tokens), self.classes_)
 
 
 def labels_of(tokens: Tokens) -> npt.NDArray[Any]:
@@ -150,6 +156,10 @@ class LocationProbe(TokenProbe, Linear):
     def correct(self, X: Any, tokens: Tokens) -> BoolArray:
         """Does an informative token come first in each sentence?"""
         return np.asarray(self.ranks(X, tokens) == 1)
+
+    def ranking(self, X: Any, tokens: Tokens) -> Ranking:
+        """AUROC and true-positive rate of tokens: informative ones against all others."""
+        return ranking(self.decision_function(check_tokens(X, tokens)), tokens.informative, (0, 1))
 
     def _drawn(
         self, informative: BoolArray, rows: IntArray, rng: np.random.Generator

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
 POOLED = {"summary": "summary", "mean": "mean", "value": "informative"}  # probe: its states
-TOKEN_PROBES = ("location", "reader", "head")
+HEADS = ("head", "max", "heads")  # fitted to labels alone, by descent: these take longest
+TOKEN_PROBES = ("location", "reader", *HEADS)
 PROBES = (*POOLED, *TOKEN_PROBES)
+DEFAULT_PROBES = (*POOLED, "location", "reader", "head")
 
 
 class SplitStates(NamedTuple):
@@ -51,7 +53,7 @@ def read_splits(
     tokenizer: Any,
     dataset: "DatasetDict",
     *,
-    probes: Sequence[str] = PROBES,
+    probes: Sequence[str] = DEFAULT_PROBES,
     layers: Sequence[int] | None = None,
     max_token_sentences: int = 1536,
     max_tokens_per_batch: int = 1024,

@@ -60,7 +60,8 @@ def extract(
         An encoder or decoder of the Hugging Face library, and its fast tokenizer.
     rows
         A split of a dataset, or a mapping with the columns "text" and "span" (start and end of the
-        informative word's characters) and, for probes, "label".
+        informative word's characters) and, for probes, "label". New texts may have no "span": then
+        the position "informative" does not exist.
     positions
         "summary": the first token of an encoder ([CLS]), the last of a decoder; "informative": the
         mean over the tokens of the informative word; "mean": the mean over all tokens but special
@@ -71,7 +72,8 @@ def extract(
     attention
         Also return the attention of the summary token to every token, in every head.
     logits
-        Also return the logit of label 1 minus that of label 0. Required: a classifier.
+        Also return the logit of label 1 minus that of label 0 or, with more than two labels, all
+        logits (sentences, n_labels). Required: a classifier.
     max_tokens_per_batch
         Largest number of tokens per batch, with padding (one sentence may have more). On a CPU
         several batches run at a time.
@@ -89,9 +91,8 @@ def extract(
     """
     rows = columns_of(rows)
     _check_request(rows, positions, max_tokens_per_batch)
-    requested = [
-        (text, int(a), int(b)) for text, (a, b) in zip(rows["text"], rows["span"], strict=True)
-    ]
+    spans = rows.get("span", [(0, 0)] * len(rows["text"]))
+    requested = [(text, int(a), int(b)) for text, (a, b) in zip(rows["text"], spans, strict=True)]
     numbers: dict[Any, int] = {}  # of distinct sentences, by first occurrence
     which = np.array([numbers.setdefault(sentence, len(numbers)) for sentence in requested])
     distinct = np.unique(which, return_index=True)[1]
@@ -104,7 +105,8 @@ def extract(
     if logits:
         _check_padding(model, tokens)
     all_tokens = replace(tokens.take(which), **columns)
-    shapes = _shapes(all_tokens, anatomy, positions, layers, attention, logits)
+    n_labels = model.config.num_labels if logits else 0
+    shapes = _shapes(all_tokens, anatomy, positions, layers, attention, n_labels)
     opened: Any = nullcontext(MemoryStore(shapes, len(distinct)) if folder is None else None)
     if folder is not None:
         key = key_of(model, tokenizer, requested, logits=logits)
@@ -215,7 +217,7 @@ def _shapes(
     positions: Sequence[str],
     layers: Sequence[int],
     attention: bool,
-    logits: bool,
+    n_labels: int,
 ) -> Shapes:
     """The shapes of the requested arrays, by name."""
     n_tokens, n_sentences = int(tokens.offsets[-1]), len(tokens)
@@ -226,8 +228,8 @@ def _shapes(
     }
     if attention:
         shapes["attention"] = (n_tokens, anatomy.n_layers, anatomy.n_heads)
-    if logits:
-        shapes["logits"] = (n_sentences,)
+    if n_labels:  # of two, the difference of the logits
+        shapes["logits"] = (n_sentences, n_labels) if n_labels > 2 else (n_sentences,)
     return shapes
 
 
@@ -244,7 +246,7 @@ def _check_layers(layers: Sequence[int] | None, anatomy: Anatomy) -> list[int]:
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:
-    texts, spans = rows["text"], rows["span"]
+    texts, spans = rows["text"], rows.get("span", rows["text"])
     if len(texts) == 0:  # texts may be an array or a column, which have no truth value
         raise ActivationError("there are no texts to run")
     if len(texts) != len(spans):
@@ -253,6 +255,8 @@ def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None
         raise ActivationError(f"positions is a list of names; write [{positions!r}]")
     if unknown := [name for name in positions if name not in POSITIONS]:
         raise ActivationError(f"unknown position {unknown[0]!r}; there are {', '.join(POSITIONS)}")
+    if "informative" in positions and "span" not in rows:
+        raise ActivationError("these texts have no spans, so that no word is known as informative")
     if len(set(positions)) != len(positions):
         raise ActivationError("a position is given twice")
     if max_tokens < 1:
@@ -309,7 +313,7 @@ def _run_batch(
     if "attention" in shapes:
         results["attention"] = _attention(recording, tokens)
     if "logits" in shapes:
-        results["logits"] = as_array(_against(recording))
+        results["logits"] = as_array(_label_logits(recording))
     for name, values in results.items():
         if not np.isfinite(values).all():
             raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
@@ -327,6 +331,13 @@ def _attention(recording: Recording, tokens: Tokens) -> FloatArray:
             f"attention of layer {layer + 1} does not sum to 1 (off by {errors[layer]:.1e})"
         )
     return weights
+
+
+def _label_logits(recording: Recording) -> Tensor:
+    """All logits of more than two labels; of two labels the difference."""
+    logits = recording.logits
+    is_more = logits is not None and logits.ndim == 2 and logits.shape[1] > 2
+    return logits if is_more and logits is not None else _against(recording)
 
 
 def _against(recording: Recording) -> Tensor:

@@ -269,7 +269,8 @@ class States:
 def tokenise(tokenizer: Any, rows: Any) -> Tokens:
     """The tokens of a dataset's split, or of a mapping with the columns "text" and "span".
 
-    The columns label, pattern, words and roles are optional.
+    The columns label, pattern, words and roles are optional. Without "span" no token is marked as
+    informative.
 
     >>> rows = {"text": ["my dog is nice"], "span": [(10, 14)], "label": [1]}
     >>> tokenise(tokenizer, rows).informative
@@ -278,7 +279,8 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
     parts: dict[str, list[Any]] = {name: [] for name in (*OF_TOKENS, "lengths")}
     # A thousand at a time: the tokenizer's encodings take far more memory than the token ids.
     for first in range(0, len(rows["text"]), 1000):
-        texts, spans = (rows[name][first : first + 1000] for name in ("text", "span"))
+        texts = rows["text"][first : first + 1000]
+        spans = rows["span"][first : first + 1000] if "span" in rows else None
         options = {"return_special_tokens_mask": True, "return_attention_mask": False}
         aligned = align_spans(tokenizer, texts, spans, padding=False, verbose=False, **options)
         for name, key in COLUMNS_OF_TOKENIZERS.items():
@@ -301,7 +303,7 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
         offsets=np.append(0, np.cumsum(np.concatenate(parts.pop("lengths")))),
         **{name: np.concatenate(x) for name, x in parts.items() if x},
         **{key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows},
-        words=informative_words(rows),
+        words=informative_words(rows) if "span" in rows else None,
         pad_id=next((int(token) for token in candidates if token is not None), 0),
     )
 

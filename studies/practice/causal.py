@@ -78,6 +78,7 @@ def run(options: Options) -> Result:
     dataset = options.read_data()
     if options.split not in dataset:
         raise ValueError(f"no split {options.split!r}; there are {', '.join(dataset)}")
+    options.check_two_labels(dataset)
     kind, model, tokenizer = loaded(options)
     options.check_known_words(tokenizer, dataset)
     if kind == "classifier":

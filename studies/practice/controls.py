@@ -58,9 +58,11 @@ def run(options: Options) -> Result:
     from probing.models.pretrained import untrained_like
 
     start = time.perf_counter()
+    dataset = options.read_data()
+    options.check_two_labels(dataset)
     model, tokenizer = options.load()
     options.check_layers(options.layers, model)
-    dataset = control_splits(options.read_data(), max_sentences=options.max_rows)
+    dataset = control_splits(dataset, max_sentences=options.max_rows)
     options.check_known_words(tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]

@@ -1,9 +1,11 @@
 """Probe any Hugging Face encoder or decoder: where is the word that decides, and what does it say?
 
 At every layer the study fits linear probes (of [CLS] as in the paper, of the mean of the tokens, of
-the informative token), a location probe, a reader (locate, then read) and a single-location head.
-Probes are fitted to the training split and scored on every split, beside an untrained model and
-shuffled labels. directions.safetensors holds the directions k_hat and v_hat of every layer.
+the informative token), a location probe, a reader (locate, then read) and a single-location head;
+--probes may also name heads of other kinds. Probes are fitted to the training split and scored on
+every split, beside an untrained model and shuffled labels. directions.safetensors holds the
+directions k_hat and v_hat of every layer, saved/ each probe at its best layer: apply.py applies
+them to new texts.
 """
 
 import functools
@@ -26,13 +28,14 @@ CONTROL_ROWS = 1000  # sentences per split for the untrained model ...
 CONTROL_TOKEN_SENTENCES = 500  # ... and, of these, for probes that read every token
 AS_RELEASED = "sentiment-as-released"  # the data of --protocol paper
 CURVE = ("value", "location", "reader", "head", "summary")  # the probes of --curve
-Probe = Literal["summary", "mean", "value", "location", "reader", "head"]
+SAVED = "saved"  # a folder with one folder per probe
+Probe = Literal["summary", "mean", "value", "location", "reader", "head", "max", "heads"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
-    """summary ([CLS] or last token), mean, value (place given), location, reader (both), head."""
+    """summary (or last token), mean, value, location, reader, head; on request max and heads."""
     layers: tuple[int, ...] = ()
     """The layers to probe (0 is the embeddings); by default all."""
     protocol: Literal["ours", "paper"] = "ours"
@@ -50,7 +53,7 @@ class Options(Subject, StudyOptions):
     cluster: str | None = None
     """Address of a Dask scheduler (tcp://host:8786) whose workers fit the probes instead."""
     output: Path = Path("results/probes")
-    """Folder for tables, the figure and the directions."""
+    """Folder for tables, the figure, the directions and the probes."""
 
     def __post_init__(self) -> None:
         if self.max_rows < 0 or self.jobs < 1 or self.seed < 0:
@@ -72,6 +75,8 @@ class Options(Subject, StudyOptions):
 
 def run(options: Options) -> Result:
     from probing.models.pretrained import untrained_like
+    from probing.probes.saved.probe import Origin, SavedProbe
+    from probing.probes.splits import HEADS
     from probing.sentences import at_most
     from studies.practice.figures.probes import plot_probes, plot_words
 
@@ -82,19 +87,24 @@ def run(options: Options) -> Result:
     model, tokenizer = options.load()
     options.check_layers(options.layers, model)
     options.check_known_words(tokenizer, dataset)
-    tables, readers = probed(options, model, tokenizer, dataset)
-    if not options.no_controls and set(options.probes) != {"head"}:
+    tables, fits = probed(options, model, tokenizer, dataset)
+    if not options.no_controls and set(options.probes) - set(HEADS):
         untrained, part = untrained_like(model, options.seed), at_most(dataset, CONTROL_ROWS)
         controls, _ = probed(options, untrained, tokenizer, part, name="untrained")
         for key, table in controls.items():
             tables[key] = pd.concat([tables[key], table], ignore_index=True)
     tables["splits"] = split_table(dataset)
-    layer = int(tables["plane"]["layer"].iloc[0]) if "plane" in tables else None
-    figures = {"probes": plot_probes(tables["probes"], layer)}
+    best = best_layers(true_labels(tables["probes"]))
+    figures = {"probes": plot_probes(tables["probes"], best.get("reader"))}
     if "curve" in tables:
         figures["words"] = plot_words(tables["curve"])
-    write = functools.partial(write_directions, readers) if readers else None
-    return Result(tables, figures, write=write)
+    readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
+    origin, labels = Origin.of(options.model, model), dataset["train"].features["label"].names
+    chosen = [
+        SavedProbe.of(fits[probe, layer].estimator, probe, layer, labels, origin)
+        for probe, layer in best.items()
+    ]
+    return Result(tables, figures, write=functools.partial(write_probes, readers, chosen))
 
 
 def split_table(dataset: Any) -> pd.DataFrame:
@@ -108,6 +118,24 @@ def split_table(dataset: Any) -> pd.DataFrame:
         row = {"split": name, "sentences": len(split), "words": len(words[name])}
         rows.append(row | {"new_words": len(new), "examples": " ".join(new[:8])})
     return pd.DataFrame(rows)
+
+
+def best_layers(rows: pd.DataFrame) -> dict[str, int]:
+    """The layer of each probe with its best cross-validation score, if it has any."""
+    from probing.probes.by_layer import chosen_layers
+
+    chosen = chosen_layers(rows[rows["cv_score"].notna()])
+    return dict(zip(chosen["probe"], chosen["layer"].astype(int), strict=True))
+
+
+def write_probes(readers: dict[int, Any], chosen: list[Any], folder: Path) -> None:
+    """Write the directions of all readers, and each probe at its best layer."""
+    from probing.probes.saved.folder import save_probe
+
+    if readers:
+        write_directions(readers, folder)
+    for saved in chosen:
+        save_probe(folder / SAVED / saved.probe, saved)
 
 
 def write_directions(readers: dict[int, Any], folder: Path) -> None:
@@ -148,27 +176,26 @@ def check_training_words(data: str, dataset: Any) -> None:
 
 def probed(
     options: Options, model: Any, tokenizer: Any, dataset: Any, *, name: str = "trained"
-) -> tuple[dict[str, pd.DataFrame], dict[int, Any]]:
-    """The tables of one model, and its readers by layer.
+) -> tuple[dict[str, pd.DataFrame], dict[tuple[str, int], Any]]:
+    """The tables of one model, and its probes by name and layer.
 
     For the trained model the cells, shuffled labels and the plane of its tokens are added.
     """
     from probing.probes.by_layer import (
         PAPER_C,
-        chosen_layers,
         fit_probes,
         layer_means,
         probe_cells,
         probe_table,
         token_plane,
     )
-    from probing.probes.splits import read_splits
+    from probing.probes.splits import HEADS, read_splits
     from probing.probes.word_curve import word_curve
 
     paper = options.protocol == "paper"
     probes = ("summary",) if paper else options.probes
     if name != "trained":
-        probes = tuple(probe for probe in probes if probe != "head")  # it takes longest
+        probes = tuple(probe for probe in probes if probe not in HEADS)  # they take longest
     reading: dict[str, Any] = {"probes": probes, "layers": options.layers or None}
     reading |= (
         {"folder": options.states}
@@ -195,7 +222,7 @@ def probed(
         }
         tables["probes"]["state_sd"] = tables["probes"]["layer"].map(sizes)
     cells, parts = tables.pop("cells"), {"none": tables}
-    if name == "trained" and not options.no_controls and set(probes) - {"location", "head"}:
+    if name == "trained" and not options.no_controls and set(probes) - {"location", *HEADS}:
         parts["shuffled labels"] = shuffled(fit, probes, options.seed)
     tables = {
         key: pd.concat(
@@ -205,20 +232,20 @@ def probed(
         for key in ("probes", "means")
     }
     if name != "trained":
-        return tables, {}
+        return tables, fits
     tables["cells"] = cells.assign(pieces=cells["word"].map(pieces_of(states)))
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     if readers and "test" in states:
-        rows = true_labels(tables["probes"])
-        layer = int(chosen_layers(rows[rows["probe"] == "reader"])["layer"].iloc[0])
-        tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
+        layer = best_layers(true_labels(tables["probes"]))["reader"]
+        if len(readers[layer].classes_) == 2:  # else there is not one v_hat
+            tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
         if options.curve:
             with counter(f"{name}: fewer words", "fit") as progress:
                 share: dict[str, Any] = {"jobs": options.jobs, "progress": progress}
                 tables["curve"] = word_curve(
                     states, layer, probes=CURVE, seed=options.seed, **share
                 )
-    return tables, readers
+    return tables, fits
 
 
 def pieces_of(states: dict[str, Any]) -> dict[str, int]:
@@ -235,12 +262,14 @@ def pieces_of(states: dict[str, Any]) -> dict[str, int]:
 
 def shuffled(fit: Any, probes: Any, seed: int) -> dict[str, pd.DataFrame]:
     """Means over draws of shuffled labels, but of the location probe, which uses no labels, and of
-    the head, which takes longest.
+    heads, which take longest.
 
     Instead of intervals ``lowest`` and ``highest`` are the range over draws. C is fixed:
     cross-validation on shuffled labels means nothing, and would be slow.
     """
-    labelled = [probe for probe in probes if probe not in ("location", "head")]
+    from probing.probes.splits import HEADS
+
+    labelled = [probe for probe in probes if probe not in ("location", *HEADS)]
     draws = [fit(labelled, C=0.01, shuffled=True, seed=seed + i)[1] for i in range(N_SHUFFLES)]
     tables = {}
     for key, by in (("probes", ["probe", "layer", "split"]), ("means", ["probe", "split"])):
@@ -284,8 +313,30 @@ def says(tables: Tables) -> Said:
         "`reader` at the layer chosen by cross-validation over words and structures of the "
         "training split (over words alone where it has fewer than four structures).",
         wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
+        *says_of_ranking(rows),
         *(says_of_cells(tables["cells"], int(layer)) if "curve" in tables else []),
         *(says_of_words(tables["curve"]) if "curve" in tables else []),
+    ]
+
+
+def says_of_ranking(rows: pd.DataFrame) -> Said:
+    """AUROC and true-positive rates of each probe at its best layer."""
+    from probing.probes.by_layer import chosen_layers
+
+    if "auroc" not in rows or rows["cv_score"].isna().all():  # an older result; no layer chosen
+        return []
+    chosen = chosen_layers(rows[rows["cv_score"].notna()])
+    chosen = chosen.assign(probe=chosen["probe"] + ", layer " + chosen["layer"].astype(str))
+    texts = [
+        f"{number(auroc) or '-'} ({number(tpr) or '-'})"
+        for auroc, tpr in chosen[["auroc", "tpr"]].to_numpy()
+    ]
+    return [
+        "AUROC and, in brackets, the true-positive rate at 1% false positives (the threshold is "
+        "set on the negatives of the same split), each probe at the layer chosen by its "
+        "cross-validation. More than two labels are each set against the rest; for `location` the "
+        "positives are informative tokens, the negatives all others.",
+        pivoted(chosen, texts, "probe", "split"),
     ]
 
 

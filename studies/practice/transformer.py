@@ -65,7 +65,7 @@ class Options(StudyOptions):
     control: Literal["none", "swapped", "shuffled"] = "none"
     """swapped: a corpus with new adjectives in opposite contexts; shuffled: vectors permuted."""
     spec: str = "sentiment"
-    """The dataset: a built-in name or the path of a TOML spec with two labels."""
+    """The dataset: a built-in name or the path of a TOML spec."""
     learning_rate: float | None = None
     """Learning rate of AdamW, which decays linearly; 0.001 (modernbert 0.003, decoders 0.005)."""
     validation: bool = False
@@ -212,8 +212,6 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     spec = read_spec(options.spec)
-    if (n_labels := len(spec.lexicon.labels)) != 2:
-        raise ValueError(f"{options.spec} has {n_labels} labels; training needs two")
     dataset = build_dataset(spec, extended=any(split.extended for split in spec.splits.values()))
     if options.validation:
         dataset = validation_split(dataset)

@@ -20,6 +20,8 @@ TITLES = {
     "location": "location (ranks first)",
     "reader": "locate, then read",
     "head": "single-location head",
+    "max": "maximum over tokens",
+    "heads": "four heads",
 }
 WORD_SPLITS = {
     "ood_tokens": "new words",
