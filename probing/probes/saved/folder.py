@@ -36,6 +36,7 @@ KINDS: dict[str, type] = {  # the estimator of each probe
 PARTS: dict[type, dict[str, type]] = {
     LocateAndRead: {"location_": LocationProbe, "value_": LinearProbe}
 }
+MAY_BE_NAN = ("cv_scores_", "C_", "objective_")  # a probe from sums has neither of the last two
 WIDTH = {  # the array that says how many dimensions the states have
     "LinearProbe": "coef_",
     "LocationProbe": "coef_",
@@ -228,5 +229,5 @@ def _check_array(name: str, array: FloatArray, shape: tuple[int, ...] | None) ->
             raise SavedProbeError(f"the array {name!r} holds a label twice")
     elif array.dtype.kind != ("i" if attribute == "n_iter_" else "f"):
         raise SavedProbeError(f"the array {name!r} has the type {array.dtype}")
-    elif attribute != "cv_scores_" and not np.isfinite(array).all():
+    elif attribute not in MAY_BE_NAN and not np.isfinite(array).all():
         raise SavedProbeError(f"the array {name!r} holds numbers that are not finite")
