@@ -2,15 +2,24 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from architectures import family_model
+from scipy.stats import ttest_1samp
 
+from data_gen import build_tokenizer
 from slr.attentions.best import best_attention, softmax_and_bayes
 from slr.attentions.length import Setting, sign_agreement, tuned, uniform_sign_agreement
 from slr.predictor import predict
 from slr.task import Task, sample_batch, sample_truth
 from slr.yardsticks import bayes_weights, sample_tokens
+from studies.practice import length
+from studies.rendering import as_text
+from studies.study import Tables
 
 TASK = Task(d=12, L=6, gamma=0.7)
 
@@ -94,3 +103,127 @@ def test_erf_is_tuned_to_the_oracle(rng: np.random.Generator) -> None:
 def test_a_length_below_one_is_refused(rng: np.random.Generator) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         sign_agreement(TASK, Setting("uniform"), [3, 0], 10, rng)
+
+
+# ---- the study
+
+
+FEW = length.Options(train=64, sentences=128, samples=50, models=("minilm",))
+
+
+@pytest.fixture(scope="module")
+def texts(wide: Any, one_thread: None) -> pd.DataFrame:
+    """The outcomes of a small decoder with random weights."""
+    known = [text for name in ("train", "test", "ood_long_4") for text in wide[name]["text"][:]]
+    tokenizer = build_tokenizer(known, ends=False)
+    model = family_model("llama", len(tokenizer))
+    model.config.max_position_embeddings = 512  # rotary: there is no table to end
+    layers = {"mean": 1, "summary": 2, "head": 1, "reader": 2}
+    return length.texts_of(model, tokenizer, wide, layers, FEW).assign(model="minilm")
+
+
+def test_every_probe_judges_the_same_texts_of_every_length(texts: pd.DataFrame) -> None:
+    counts = texts.groupby(["probe", "fillers", "side"]).size()
+    assert set(counts.loc[:, 0]) == {128}
+    assert set(counts.loc[:, 2:]) == {64}
+    assert counts.index.get_level_values("side").unique().tolist() == ["none", "before", "behind"]
+    assert (texts.groupby(["probe", "fillers"])["word"].value_counts() == 2).all()
+    means = texts.groupby("fillers")["tokens"].mean()
+    assert means.is_monotonic_increasing
+    per_filler = (means.loc[16] - means.loc[0]) / 16
+    assert per_filler == pytest.approx(float(means.loc[8] - means.loc[0]) / 8, rel=0.02)
+
+
+def test_where_a_probe_looks_is_measured_only_if_it_looks_somewhere(texts: pd.DataFrame) -> None:
+    by_probe = texts.groupby("probe")[["correct", "located", "mass"]]
+    seen = by_probe.count() > 0
+    assert seen.loc[["mean", "summary"], ["located", "mass"]].to_numpy().sum() == 0
+    assert seen.loc["reader"].tolist() == [True, True, False]
+    assert seen.loc["head"].all()
+    assert texts["mass"].dropna().between(0, 1 + 1e-6).all()
+
+
+def test_accuracies_are_means_over_texts_and_losses_their_differences(texts: pd.DataFrame) -> None:
+    table = length.by_length(texts).set_index(["probe", "fillers", "side"])["accuracy"]
+    long = texts[(texts["probe"] == "head") & (texts["fillers"] == 16)]
+    assert table["head", 16, "both"] == pytest.approx(long["correct"].mean())
+    behind = long[long["side"] == "behind"]
+    assert table["head", 16, "behind"] == pytest.approx(behind["correct"].mean())
+    lost = length.losses(texts).set_index("probe")
+    for probe in ("mean", "summary", "head", "reader"):
+        expected = table[probe, 0, "both"] - table[probe, 16, "both"]
+        assert lost.loc[probe, "lost"] == pytest.approx(expected)
+        more = lost.loc["mean", "lost"] - lost.loc[probe, "lost"]
+        assert lost.loc[probe, "mean_more"] == pytest.approx(more)
+        assert (
+            lost.loc[probe, "lost_low"] <= lost.loc[probe, "lost"] <= lost.loc[probe, "lost_high"]
+        )
+
+
+def test_the_interval_of_a_mean_over_words_is_students() -> None:
+    values = pd.Series(np.random.default_rng(0).normal(0.3, 0.2, 64))
+    expected = ttest_1samp(values, 0).confidence_interval(0.95)
+    found = length.student("lost", values)
+    assert (found["lost_low"], found["lost_high"]) == pytest.approx(tuple(expected))
+
+
+def planted(reader_lost: float, mean_lost: float) -> pd.DataFrame:
+    """Outcomes of probes that lose these shares, word by word, from no fillers to the most."""
+    rng, rows = np.random.default_rng(0), []
+    lost = {"mean": mean_lost, "summary": 0.2, "head": 0.1, "reader": reader_lost}
+    for probe, share in lost.items():
+        for fillers in length.FILLERS:
+            for word in range(64):
+                right = rng.random(4) < 0.95 - share * fillers / 16
+                sides = ["before", "behind"] * 2 if fillers else ["none"] * 4
+                rows += [
+                    {"probe": probe, "layer": 1, "fillers": fillers, "side": side, "word": word,
+                     "tokens": 14 + 26 * fillers, "correct": float(x), "located": 0.5, "mass": 0.1}
+                    for x, side in zip(right, sides, strict=True)
+                ]  # fmt: skip
+    return pd.DataFrame(rows).assign(model="smollm2")
+
+
+@pytest.mark.parametrize(
+    ("reader_lost", "mean_lost", "words", "passed"),
+    [
+        (0.0, 0.4, "loses more than", [True, True, True, True]),
+        (0.4, 0.0, "loses less than", [False, False, False, False]),
+        (0.3, 0.3, "loses about as much as", [True, True, False, False]),
+    ],
+)
+def test_the_sentence_and_the_claims_follow_the_numbers(
+    reader_lost: float, mean_lost: float, words: str, passed: list[bool], tmp_path: Path
+) -> None:
+    outcomes = planted(reader_lost, mean_lost)
+    tables = {
+        "lengths": length.by_length(outcomes),
+        "losses": length.losses(outcomes),
+        "theory": length.theory(FEW),
+    }
+    for name, table in tables.items():
+        table.to_parquet(tmp_path / f"{name}.parquet")
+    said = length.says(Tables(tmp_path))
+    assert "**SmolLM2**: from 14 to 430 tokens" in said[0]
+    assert words in said[0]
+    assert "0 (14 tokens)" in as_text(said)
+    judged = list(length.claims(Tables(tmp_path)))
+    assert [claim.passed for claim in judged] == passed
+
+
+def test_the_study_reads_layers_from_the_probes_that_it_needs(tmp_path: Path) -> None:
+    options = replace(FEW, output=tmp_path / "length", models=("minilm", "smollm2"))
+    needs = length.needs(options)
+    assert [each.output.name for _, each in needs] == ["probes-wide", "probes-wide-smollm2"]
+    rows = [("mean", 1, 0.9), ("mean", 2, 0.8), ("reader", 1, 0.7), ("reader", 2, 0.8)]
+    table = pd.DataFrame(rows, columns=["probe", "layer", "cv_score"])
+    table = table.assign(split="train", model="trained", control="none")
+    layers = length.layers_of(table)
+    assert (layers["mean"], layers["reader"], layers["head"]) == (1, 2, 2)
+    assert set(layers) <= set(length.PROBES)
+
+
+@pytest.mark.parametrize("wrong", [{"models": ()}, {"train": 1}, {"sentences": 0}, {"seed": -1}])
+def test_options_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="--"):
+        replace(FEW, **wrong)

@@ -1,0 +1,389 @@
+"""Does a probe still find the word in a longer text? Accuracy against length, beside the theory.
+
+Probes are fitted to short training sentences of `sentiment-wide` and scored on `test` and on
+`ood_long_2` to `ood_long_16`: sentences as in `test` with neutral sentences before or behind them.
+In theory pooling fails as the length grows, and a sharp attention does not.
+
+Decided before any number was seen: each probe is fitted at the layer that cross-validation over the
+training split chose for it in `probes-wide`, with a penalty chosen in the same way (a probe that
+is not there is fitted at the reader's layer); the word lists, lengths and claims; and that texts
+with fillers before and behind count equally. No longer text is used to choose anything.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from studies.practice import probed
+from studies.practice.probed import Probed
+from studies.practice.probes import true_labels
+from studies.practice.subject import MODEL_NAMES
+from studies.rendering import interval, intervals, number, pivoted
+from studies.study import BEFORE, Claim, Need, Result, Said, Tables, counter, study
+from studies.study import Options as StudyOptions
+
+FILLERS = (0, 2, 4, 8, 16)  # neutral sentences
+SIDES = ("before", "behind")
+PROBES = ("mean", "summary", "head", "heads", "max", "reader")
+POOLED = ("mean", "summary")
+SHARP = ("max", "reader")  # a hard choice of one token
+AT_ONCE = 32  # texts whose states are in memory
+# The theory at the paper's setting, and lengths of sequences far beyond it.
+THEORY: dict[str, Any] = {"d": 400, "L": 10, "gamma": 0.5**0.5}
+LENGTHS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+MODERATE = 0.2  # lam of a softmax that is not sharp
+MOST_LOST = 0.1  # accuracy that a sharp attention may lose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    output: Path = Path("results/length")
+    """Folder for the tables and the figure."""
+    models: tuple[Literal["minilm", "smollm2"], ...] = ("minilm", "smollm2")
+    """The models; the layers of their probes are read from folders next to the output."""
+    train: int = 960
+    """Number of training sentences, equally many per word."""
+    sentences: int = 256
+    """Number of texts per length, equally many per word, and per side of the fillers."""
+    samples: int = 4000
+    """Number of sequences of the theory."""
+    seed: int = 0
+    """Seed of the probes and of the theory."""
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise ValueError("--models needs at least one model")
+        if min(self.train, self.sentences, self.samples) < 2 or self.seed < 0:
+            raise ValueError(
+                "--train, --sentences and --samples must be at least 2, --seed at least 0"
+            )
+
+
+def subjects(options: Options) -> dict[str, Probed]:
+    """The studies that chose the layers, by model."""
+    studies = (each for each in probed.PROBED.values() if each.options.data == probed.WIDE)
+    wide = {each.options.model: each for each in studies}
+    return {model: wide[model] for model in options.models}
+
+
+def needs(options: Options) -> list[Need]:
+    results = options.output.parent
+    return [(each.study, each.under(results)) for each in subjects(options).values()]
+
+
+def run(options: Options) -> Result:
+    from data_gen import build_dataset
+    from studies.practice.figures.length import plot_length
+
+    dataset = build_dataset(probed.WIDE, extended=True)
+    parts = []
+    for name, each in subjects(options).items():
+        table = Tables(options.output.parent / each.study.folder)["probes"]
+        model, tokenizer = each.options.load()
+        texts = texts_of(model, tokenizer, dataset, layers_of(table), options)
+        parts.append(texts.assign(model=name))
+    texts = pd.concat(parts, ignore_index=True)
+    tables = {"lengths": by_length(texts), "losses": losses(texts), "theory": theory(options)}
+    return Result(tables, {"length": plot_length(tables["lengths"], tables["theory"])})
+
+
+# ---- models
+
+
+def layers_of(table: pd.DataFrame) -> dict[str, int]:
+    """The layer of each probe, chosen by cross-validation; of one that is not there, the reader's.
+
+    Only probes that can be fitted here take part.
+    """
+    from probing.probes.by_layer import chosen_layers
+    from probing.probes.splits import PROBES as KNOWN
+
+    chosen = chosen_layers(true_labels(table)).groupby("probe")["layer"].first()
+    return {name: int(chosen.get(name, chosen["reader"])) for name in PROBES if name in KNOWN}
+
+
+def texts_of(
+    model: Any, tokenizer: Any, dataset: Any, layers: dict[str, int], options: Options
+) -> pd.DataFrame:
+    """One row per text and probe: is it right, does it look at the word, and with which mass."""
+    from probing.probes.by_layer import probe_layer
+    from probing.sentences import draw_by_word
+
+    train = dataset["train"].select(draw_by_word(dataset["train"], options.train))
+    states = states_of(model, tokenizer, train, sorted(set(layers.values())))
+    fitted = {}
+    with counter("fitting", "probe") as progress:
+        for done, (name, layer) in enumerate(layers.items(), 1):
+            own = (states.at(layer, position_of(name)), states.tokens)
+            fitted[name] = probe_layer(name, own, {}, None, True, options.seed).estimator
+            progress(done, len(layers))
+    del states
+    chunks = [chunk for fillers in FILLERS for chunk in drawn(dataset, fillers, options.sentences)]
+    parts = []
+    with counter("reading longer texts", "text") as progress:
+        for chunk in chunks:
+            states = states_of(model, tokenizer, chunk.rows, sorted(set(layers.values())))
+            for name, layer in layers.items():
+                X = states.at(layer, position_of(name))
+                part = judged(fitted[name], X, states.tokens, pooled=name in POOLED)
+                row = {"probe": name, "layer": layer, "fillers": chunk.fillers, "side": chunk.side}
+                parts.append(part.assign(**row))
+            progress(len(parts) // len(layers), len(chunks))
+    return pd.concat(parts, ignore_index=True)
+
+
+def states_of(model: Any, tokenizer: Any, rows: Any, layers: Sequence[int]) -> Any:
+    """The states that probes read, without those of special tokens."""
+    from probing.states.extraction import extract
+
+    return extract(model, tokenizer, rows, positions=(*POOLED, "tokens")).words_only()
+
+
+def position_of(probe: str) -> str:
+    return probe if probe in POOLED else "tokens"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Texts with so many fillers on one side."""
+
+    rows: Any
+    fillers: int
+    side: str
+
+
+def drawn(dataset: Any, fillers: int, sentences: int) -> Iterator[Chunk]:
+    """The texts with so many fillers, equally many per word and per side, few at a time."""
+    from probing.sentences import draw_by_word
+
+    split = dataset[f"ood_long_{fillers}" if fillers else "test"]
+    for side in SIDES if fillers else ("none",):
+        part = split
+        if fillers:
+            patterns = split["pattern"][:]
+            part = split.select([i for i, name in enumerate(patterns) if name.endswith(side)])
+        part = part.select(draw_by_word(part, sentences // 2 if fillers else sentences))
+        for first in range(0, len(part), AT_ONCE):
+            rows = part.select(range(first, min(first + AT_ONCE, len(part))))
+            yield Chunk(rows, fillers, side)
+
+
+def judged(fitted: Any, X: Any, tokens: Any, *, pooled: bool) -> pd.DataFrame:
+    """One row per text: its word and tokens; is the probe right, and where does it look?
+
+    ``located`` says whether the token that it looks at most is informative, ``mass`` is its
+    attention on informative tokens; both are missing for probes that do not attend.
+    """
+    from probing.probes.location import informative_ranks
+
+    correct = fitted.predict(X) == tokens.labels if pooled else fitted.correct(X, tokens)
+    columns = {"word": tokens.words, "tokens": tokens.lengths, "correct": correct.astype(float)}
+    columns |= {"located": np.nan, "mass": np.nan}
+    if hasattr(fitted, "location_"):
+        columns["located"] = fitted.location_.correct(X, tokens).astype(float)
+    elif hasattr(fitted, "attention"):
+        weights = fitted.attention(X, tokens)
+        columns["located"] = (informative_ranks(weights, tokens) == 1).astype(float)
+        on_word = np.where(tokens.informative, weights, 0)
+        columns["mass"] = np.add.reduceat(on_word, tokens.offsets[:-1])
+    return pd.DataFrame(columns)
+
+
+# ---- tables
+
+
+def by_length(texts: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy, with its interval over words, by model, probe and number of fillers.
+
+    ``side`` is "both", "before" or "behind"; texts without fillers have "both" alone.
+    """
+    from probing.statistics import accuracy_columns
+
+    rows = []
+    for side in ("both", *SIDES):
+        part = texts if side == "both" else texts[texts["side"] == side]
+        keys = ["model", "probe", "layer", "fillers"]
+        for key, group in part.groupby(keys, sort=False):
+            row = dict(zip(keys, key, strict=True)) | {"side": side, "texts": len(group)}
+            row |= accuracy_columns(group["correct"], group["word"])
+            rows.append(row | group[["tokens", "located", "mass"]].mean().to_dict())
+    return pd.DataFrame(rows)
+
+
+def losses(texts: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy lost from no fillers to the most, and what `mean` loses more, with 95% intervals.
+
+    Both are means over words, which are the same at all lengths: the interval is Student's.
+    """
+    rows = []
+    for model, part in texts.groupby("model", sort=False):
+        by_word = part.pivot_table("correct", ["probe", "word"], "fillers")
+        lost = (by_word[FILLERS[0]] - by_word[FILLERS[-1]]).unstack("probe")
+        for probe in [name for name in PROBES if name in lost]:
+            row = {"model": model, "probe": probe, **student("lost", lost[probe])}
+            rows.append(row | student("mean_more", lost["mean"] - lost[probe]))
+    return pd.DataFrame(rows)
+
+
+def student(name: str, values: pd.Series) -> dict[str, float]:
+    """A mean and the ends of its 95% interval, as columns."""
+    from scipy.special import stdtrit
+
+    mean = float(values.mean())
+    half = float(stdtrit(len(values) - 1, 0.975) * values.std() / len(values) ** 0.5)
+    return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+
+
+def theory(options: Options) -> pd.DataFrame:
+    """P(prediction and label have the same sign) against the length of sequences.
+
+    Attentions are tuned at the paper's length; ``erf, best at L`` is tuned at each length.
+    """
+    from slr.attentions.length import Setting, sign_agreement, tuned
+    from slr.task import Task
+
+    task, rng = Task(**THEORY), np.random.default_rng(options.seed)
+    settings = {
+        "uniform": tuned(task, "uniform", rng),
+        "erf": tuned(task, "erf", rng),
+        "softmax, moderate": Setting("softmax", MODERATE),
+        "softmax": tuned(task, "softmax", rng),
+    }
+    rows = []
+    for name, setting in settings.items():
+        curve = sign_agreement(task, setting, LENGTHS, options.samples, rng)
+        rows += [(name, setting.lam, L, *estimate(x)) for L, x in zip(LENGTHS, curve, strict=True)]
+    for L in LENGTHS:
+        setting = tuned(replace(task, L=L), "erf", rng)
+        (found,) = sign_agreement(task, setting, [L], options.samples, rng)
+        rows.append(("erf, best at L", setting.lam, L, *estimate(found)))
+    return pd.DataFrame(rows, columns=["attention", "lam", "L", "agreement", "stderr"])
+
+
+def estimate(found: Any) -> tuple[float, float]:
+    return found.value, found.stderr
+
+
+# ---- what it says
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    """What the theory says of pooling (uniform attention) and of a hard or sharp choice."""
+    most = FILLERS[-1]
+    for model, rows in tables["losses"].groupby("model", sort=False):
+        name, lost = MODEL_NAMES.get(model, model), rows.set_index("probe")
+
+        def ends(probe: str, column: str, lost: pd.DataFrame = lost) -> dict[str, Any]:
+            row = lost.loc[probe]
+            return {"low": row[f"{column}_low"], "high": row[f"{column}_high"], "origin": BEFORE}
+
+        yield Claim.at_least(
+            f"{name}: accuracy that the mean of all tokens loses from 0 to {most} fillers",
+            lost.loc["mean", "lost"],
+            0.0,
+            **ends("mean", "lost"),
+        )
+        for probe in [probe for probe in ("head", *SHARP) if probe in lost.index]:
+            yield Claim.at_least(
+                f"{name}: what the mean loses more than `{probe}`, from 0 to {most} fillers",
+                lost.loc[probe, "mean_more"],
+                0.0,
+                **ends(probe, "mean_more"),
+            )
+        for probe in [probe for probe in SHARP if probe in lost.index]:
+            yield Claim.at_most(
+                f"{name}: accuracy that `{probe}` loses from 0 to {most} fillers",
+                lost.loc[probe, "lost"],
+                MOST_LOST,
+                **ends(probe, "lost"),
+            )
+
+
+def says(tables: Tables) -> Said:
+    lengths, lost, curves = (tables[name] for name in ("lengths", "losses", "theory"))
+    lengths = lengths.assign(model=lengths["model"].replace(MODEL_NAMES))
+    lost = lost.assign(model=lost["model"].replace(MODEL_NAMES))
+    both = lengths[lengths["side"] == "both"]
+    texts = int(both["texts"].max())
+    shown = pivoted(both, intervals(both), ["model", "probe", "layer"], "fillers")
+    tokens = both.groupby("fillers")["tokens"].mean()
+    wide = pivoted(curves, [number(x, 3) for x in curves["agreement"]], "attention", "L")
+    return [
+        " ".join(
+            verdict(str(model), rows, lost) for model, rows in both.groupby("model", sort=False)
+        ),
+        f"Accuracy on texts with 0 to {FILLERS[-1]} neutral sentences (fillers), with 95% "
+        f"intervals over words, {texts} texts per length; probes fitted to short sentences, each "
+        "at the layer that cross-validation over the training split chose.",
+        shown.rename(columns=lambda n: f"{n} ({tokens[n]:.0f} tokens)"),
+        f"{FILLERS[-1]} fillers, before or behind the sentence, beside none, and where the probe "
+        "looks: `located`, the share of texts whose highest token is one of the word; `mass`, its "
+        "attention on the word.",
+        sides(lengths),
+        "The theory: share of sequences whose prediction has the sign of the label, without label "
+        f"noise, at k = k*, v = v*, d = {THEORY['d']} and gamma^2 = {THEORY['gamma'] ** 2:g}, "
+        f"tuned at L = {THEORY['L']} and used at L (standard errors up to "
+        f"{curves['stderr'].max():.4f}).",
+        wide.rename(columns=lambda L: f"L = {L}"),
+    ]
+
+
+def verdict(model: str, rows: pd.DataFrame, lost: pd.DataFrame) -> str:
+    """The sentence that the figure supports: what the mean loses, beside the reader."""
+    at = rows.set_index(["probe", "fillers"])
+    first, last = FILLERS[0], FILLERS[-1]
+
+    def change(probe: str) -> str:
+        ends = (at.loc[(probe, n), "accuracy"] for n in (first, last))
+        return " to ".join(number(x) for x in ends)
+
+    row = lost[(lost["model"] == model) & (lost["probe"] == "reader")].iloc[0]
+    kind = "about as much as"
+    if row["mean_more_low"] > 0:
+        kind = "more than"
+    elif row["mean_more_high"] < 0:
+        kind = "less than"
+    n_tokens = (at.loc[("mean", n), "tokens"] for n in (first, last))
+    more = interval(row["mean_more"], row["mean_more_low"], row["mean_more_high"])
+    others = ", ".join(
+        f"`{probe}` from {change(probe)}" for probe in PROBES
+        if probe in set(rows["probe"]) - {"mean", "reader"}
+    )  # fmt: skip
+    return (
+        f"**{model}**: from {' to '.join(f'{n:.0f}' for n in n_tokens)} tokens a probe of the mean "
+        f"goes from {change('mean')} and locate-and-read from {change('reader')} "
+        f"({others}): pooling loses {kind} a hard choice of one token (difference {more})."
+    )
+
+
+def sides(lengths: pd.DataFrame) -> pd.DataFrame:
+    """No fillers and the most of them on either side: accuracy, location and mass."""
+    ends = lengths[
+        (lengths["fillers"] == FILLERS[0])
+        | ((lengths["fillers"] == FILLERS[-1]) & (lengths["side"] != "both"))
+    ]
+    place = ends["side"].where(ends["fillers"] > 0, "").radd(ends["fillers"].map("{} ".format))
+    columns = {"accuracy": "accuracy", "located": "located", "mass": "mass"}
+    parts = {
+        label: pivoted(ends.assign(place=place.str.strip()), [number(x) for x in ends[name]],
+                       ["model", "probe"], "place")
+        for name, label in columns.items()
+    }  # fmt: skip
+    table = pd.concat(parts, axis=1)
+    table.columns = [f"{name}, {place}" for name, place in table.columns]
+    return table
+
+
+STUDY = study(
+    __name__,
+    "Longer texts",
+    "python scripts/length.py",
+    length="Accuracy of probes that are fitted to short sentences, against the number of tokens of "
+    "texts with neutral sentences before or behind; bands are 95% intervals over words. "
+    "(c) The theory: share of sequences whose prediction has the sign of the label against "
+    "their length L, for attentions tuned at L = 10 (dotted line).",
+)
