@@ -118,15 +118,17 @@ def texts(wide: Any, one_thread: None) -> pd.DataFrame:
     tokenizer = build_tokenizer(known, ends=False)
     model = family_model("llama", len(tokenizer))
     model.config.max_position_embeddings = 512  # rotary: there is no table to end
-    layers = {"mean": 1, "summary": 2, "head": 1, "reader": 2}
+    layers = {"mean": 1, "summary": 2, "head": 1, "reader": 2, "value": 0}
     return length.texts_of(model, tokenizer, wide, layers, FEW).assign(model="minilm")
 
 
 def test_every_probe_judges_the_same_texts_of_every_length(texts: pd.DataFrame) -> None:
+    assert texts.groupby(["fitted", "probe"]).size().unique().tolist() == [5 * 128]
+    texts = texts[texts["fitted"] == "short"]
     counts = texts.groupby(["probe", "fillers", "side"]).size()
     assert set(counts.loc[:, 0]) == {128}
     assert set(counts.loc[:, 2:]) == {64}
-    assert counts.index.get_level_values("side").unique().tolist() == ["none", "before", "behind"]
+    assert set(counts.index.get_level_values("side")) == {"none", "before", "behind"}
     assert (texts.groupby(["probe", "fillers"])["word"].value_counts() == 2).all()
     means = texts.groupby("fillers")["tokens"].mean()
     assert means.is_monotonic_increasing
@@ -137,27 +139,36 @@ def test_every_probe_judges_the_same_texts_of_every_length(texts: pd.DataFrame) 
 def test_where_a_probe_looks_is_measured_only_if_it_looks_somewhere(texts: pd.DataFrame) -> None:
     by_probe = texts.groupby("probe")[["correct", "located", "mass"]]
     seen = by_probe.count() > 0
-    assert seen.loc[["mean", "summary"], ["located", "mass"]].to_numpy().sum() == 0
+    assert seen.loc[["mean", "summary", "value"], ["located", "mass"]].to_numpy().sum() == 0
     assert seen.loc["reader"].tolist() == [True, True, False]
     assert seen.loc["head"].all()
     assert texts["mass"].dropna().between(0, 1 + 1e-6).all()
 
 
 def test_accuracies_are_means_over_texts_and_losses_their_differences(texts: pd.DataFrame) -> None:
-    table = length.by_length(texts).set_index(["probe", "fillers", "side"])["accuracy"]
-    long = texts[(texts["probe"] == "head") & (texts["fillers"] == 16)]
+    longer = texts[texts["fitted"] == "with fillers"]
+    table = length.by_length(longer).set_index(["probe", "fillers", "side"])["accuracy"]
+    long = longer[(longer["probe"] == "head") & (longer["fillers"] == 16)]
     assert table["head", 16, "both"] == pytest.approx(long["correct"].mean())
     behind = long[long["side"] == "behind"]
     assert table["head", 16, "behind"] == pytest.approx(behind["correct"].mean())
-    lost = length.losses(texts).set_index("probe")
-    for probe in ("mean", "summary", "head", "reader"):
-        expected = table[probe, 0, "both"] - table[probe, 16, "both"]
+    lost = length.losses(longer).set_index("probe")
+    for probe in ("mean", "summary", "head", "reader", "value"):
+        expected = table[probe, 2, "both"] - table[probe, 16, "both"]
         assert lost.loc[probe, "lost"] == pytest.approx(expected)
         more = lost.loc["mean", "lost"] - lost.loc[probe, "lost"]
         assert lost.loc[probe, "mean_more"] == pytest.approx(more)
         assert (
             lost.loc[probe, "lost_low"] <= lost.loc[probe, "lost"] <= lost.loc[probe, "lost_high"]
         )
+
+
+def test_a_place_that_is_given_is_read_where_the_word_stands(texts: pd.DataFrame) -> None:
+    """At the embeddings the state of a word does not depend on the text around it."""
+    told = texts[texts["probe"] == "value"]
+    by_word = told.groupby(["fitted", "word"])["correct"]
+    assert (by_word.nunique() == 1).all()
+    assert told["correct"].mean() > 0.7, "64 words in 32 dimensions, penalised"
 
 
 def test_the_interval_of_a_mean_over_words_is_students() -> None:
@@ -181,7 +192,8 @@ def planted(reader_lost: float, mean_lost: float) -> pd.DataFrame:
                      "tokens": 14 + 26 * fillers, "correct": float(x), "located": 0.5, "mass": 0.1}
                     for x, side in zip(right, sides, strict=True)
                 ]  # fmt: skip
-    return pd.DataFrame(rows).assign(model="smollm2")
+    short = pd.DataFrame(rows).assign(model="smollm2", fitted="short")
+    return pd.concat([short, short.assign(fitted="with fillers")], ignore_index=True)
 
 
 @pytest.mark.parametrize(
@@ -204,11 +216,12 @@ def test_the_sentence_and_the_claims_follow_the_numbers(
     for name, table in tables.items():
         table.to_parquet(tmp_path / f"{name}.parquet")
     said = length.says(Tables(tmp_path))
-    assert "**SmolLM2**: from 14 to 430 tokens" in said[0]
-    assert words in said[0]
+    assert said[0].startswith("**SmolLM2.** Fitted to short sentences, from 14 to 430 tokens")
+    assert "sentences with 2 fillers, from 66 to 430 tokens" in said[0]
+    assert said[0].count(words) == 2
     assert "0 (14 tokens)" in as_text(said)
     judged = list(length.claims(Tables(tmp_path)))
-    assert [claim.passed for claim in judged] == passed
+    assert [claim.passed for claim in judged] == 2 * passed
 
 
 def test_the_study_reads_layers_from_the_probes_that_it_needs(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ ROWS = {
     "ood_neutral_city": 1_024,
     "ood_position": 1_024,
     "ood_adjective": 1_800,
+    "train_long_2": 1_536,
     "ood_long_2": 1_536,
     "ood_long_4": 1_536,
     "ood_long_8": 1_536,
