@@ -171,6 +171,19 @@ def test_a_place_that_is_given_is_read_where_the_word_stands(texts: pd.DataFrame
     assert told["correct"].mean() > 0.7, "64 words in 32 dimensions, penalised"
 
 
+def test_auroc_is_the_share_of_pairs_in_order() -> None:
+    rng = np.random.default_rng(0)
+    logits, positive = pd.Series(rng.integers(0, 6, 40)), pd.Series(rng.random(40) < 0.4)
+    high, low = logits[positive].to_numpy()[:, None], logits[~positive].to_numpy()
+    expected = np.mean((high > low) + 0.5 * (high == low))
+    assert length.auroc(logits, positive) == pytest.approx(expected)
+    assert length.auroc(logits + 100, positive) == pytest.approx(expected)
+
+
+def test_a_logit_above_zero_is_label_one(texts: pd.DataFrame) -> None:
+    assert (((texts["logit"] > 0) == (texts["label"] == 1)) == (texts["correct"] == 1)).all()
+
+
 def test_the_interval_of_a_mean_over_words_is_students() -> None:
     values = pd.Series(np.random.default_rng(0).normal(0.3, 0.2, 64))
     expected = ttest_1samp(values, 0).confidence_interval(0.95)
@@ -187,11 +200,13 @@ def planted(reader_lost: float, mean_lost: float) -> pd.DataFrame:
             for word in range(64):
                 right = rng.random(4) < 0.95 - share * fillers / 16
                 sides = ["before", "behind"] * 2 if fillers else ["none"] * 4
+                row = {"probe": probe, "layer": 1, "fillers": fillers, "word": word}
+                row |= {"tokens": 14 + 26 * fillers, "located": 0.5, "mass": 0.1}
+                row |= {"label": word % 2, "logit": 0.0}
                 rows += [
-                    {"probe": probe, "layer": 1, "fillers": fillers, "side": side, "word": word,
-                     "tokens": 14 + 26 * fillers, "correct": float(x), "located": 0.5, "mass": 0.1}
+                    row | {"side": side, "correct": float(x)}
                     for x, side in zip(right, sides, strict=True)
-                ]  # fmt: skip
+                ]
     short = pd.DataFrame(rows).assign(model="smollm2", fitted="short")
     return pd.concat([short, short.assign(fitted="with fillers")], ignore_index=True)
 

@@ -191,7 +191,7 @@ def drawn(dataset: Any, fillers: int, sentences: int) -> Iterator[Chunk]:
 
 
 def judged(fitted: Any, X: Any, tokens: Any, *, pooled: bool) -> pd.DataFrame:
-    """One row per text: its word and tokens; is the probe right, and where does it look?
+    """One row per text: its word, label and tokens; what the probe says, and where it looks.
 
     ``located`` says whether the token that it looks at most is informative, ``mass`` is its
     attention on informative tokens; both are missing for probes that do not attend.
@@ -200,10 +200,14 @@ def judged(fitted: Any, X: Any, tokens: Any, *, pooled: bool) -> pd.DataFrame:
 
     correct = fitted.predict(X) == tokens.labels if pooled else fitted.correct(X, tokens)
     columns = {"word": tokens.words, "tokens": tokens.lengths, "correct": correct.astype(float)}
-    columns |= {"located": np.nan, "mass": np.nan}
-    if hasattr(fitted, "location_"):
+    columns |= {"label": tokens.labels, "located": np.nan, "mass": np.nan}
+    if pooled:
+        columns["logit"] = fitted.decision_function(X)
+    elif hasattr(fitted, "location_"):
+        columns["logit"] = fitted.value_.decision_function(X[fitted.located(X, tokens)])
         columns["located"] = fitted.location_.correct(X, tokens).astype(float)
-    elif hasattr(fitted, "attention"):
+    else:
+        columns["logit"] = fitted.decision_function(X, tokens)
         weights = fitted.attention(X, tokens)
         columns["located"] = (informative_ranks(weights, tokens) == 1).astype(float)
         on_word = np.where(tokens.informative, weights, 0)
@@ -228,8 +232,18 @@ def by_length(texts: pd.DataFrame) -> pd.DataFrame:
         for key, group in part.groupby(keys, sort=False):
             row = dict(zip(keys, key, strict=True)) | {"side": side, "texts": len(group)}
             row |= accuracy_columns(group["correct"], group["word"])
+            row["auroc"] = auroc(group["logit"], group["label"] == 1)
             rows.append(row | group[["tokens", "located", "mass"]].mean().to_dict())
     return pd.DataFrame(rows)
+
+
+def auroc(logits: pd.Series, positive: pd.Series) -> float:
+    """P(a positive text has a higher logit than a negative one); a tie counts half.
+
+    Unlike accuracy it is not lowered if all logits shift, as a pooled state may in longer texts.
+    """
+    ranks, n = logits.rank(), int(positive.sum())
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(ranks) - n)))
 
 
 def losses(texts: pd.DataFrame) -> pd.DataFrame:
@@ -329,9 +343,10 @@ def says(tables: Tables) -> Said:
         "to sentences with two fillers, each at the layer that cross-validation over the training "
         "split chose; `value` is told the place.",
         shown.rename(columns=lambda n: f"{n} ({tokens[n]:.0f} tokens)"),
-        f"{FILLERS[-1]} fillers, before or behind the sentence, beside none, and where the probe "
-        "looks: `located`, the share of texts whose highest token is one of the word; `mass`, its "
-        "attention on the word.",
+        f"{FILLERS[-1]} fillers, before or behind the sentence, beside none. `auroc` does not "
+        "depend on a threshold: where it is high and the accuracy is not, logits have shifted. "
+        "Where the probe looks: `located`, the share of texts whose highest token is one of the "
+        "word; `mass`, its attention on the word.",
         sides(lengths),
         "The theory: share of sequences whose prediction has the sign of the label, without label "
         f"noise, at k = k*, v = v*, d = {THEORY['d']} and gamma^2 = {THEORY['gamma'] ** 2:g}, "
@@ -373,12 +388,12 @@ def verdict(model: str, rows: pd.DataFrame, lost: pd.DataFrame) -> str:
 
 
 def sides(lengths: pd.DataFrame) -> pd.DataFrame:
-    """No fillers and the most of them on either side: accuracy, location and mass."""
+    """No fillers and the most of them on either side: accuracy, AUROC, location and mass."""
     last = lengths["fillers"] == FILLERS[-1]
     ends = lengths[(lengths["fillers"] == 0) | (last & (lengths["side"] != "both"))]
     places = [f"{n} {side}" if n else "0" for n, side in ends[["fillers", "side"]].to_numpy()]
     parts = {}
-    for name in ("accuracy", "located", "mass"):
+    for name in ("accuracy", "auroc", "located", "mass"):
         texts = [number(x) for x in ends[name]]
         rows = ends.assign(place=places)
         parts[name] = pivoted(rows, texts, ["model", "fitted", "probe"], "place")

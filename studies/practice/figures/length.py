@@ -22,12 +22,13 @@ STYLES: dict[str, tuple[str, str, str, Any]] = {  # probe: label, colour, marker
     "summary": ("[CLS] or last token", SKY, "s", "-"),
     "mean": ("mean of tokens", BLUE, "o", "-"),
 }
-CURVES: dict[str, tuple[str, str, Any]] = {  # attention: label, colour, line
-    "softmax": ("softmax, sharp", BLACK, "-"),
-    "softmax, moderate": ("softmax, moderate", ORANGE, "-"),
-    "erf": ("erf", RED, "-"),
-    "erf, best at L": (r"erf, best at each $L$", RED, (0, (3, 2))),
-    "uniform": ("uniform", BLUE, "-"),
+# Attention: label, colour, line, and where its name stands (x, y, side); dashes have no name.
+CURVES: dict[str, tuple[str, str, Any, tuple[float, float, str]]] = {
+    "softmax": ("softmax, sharp", BLACK, "-", (10_000, 0.965, "right")),
+    "softmax, moderate": ("softmax,\nmoderate", ORANGE, "-", (10_000, 0.86, "right")),
+    "erf": ("erf; dashed:\nbest at each $L$", RED, "-", (2.0, 0.77, "left")),
+    "erf, best at L": ("", RED, (0, (3, 2)), (1, 1, "left")),
+    "uniform": ("uniform", BLUE, "-", (150, 0.55, "left")),
 }
 NAMES = {"minilm": "MiniLM", "smollm2": "SmolLM2"}
 FITTED = {"short": "fitted to short sentences", "with fillers": "fitted with 2 fillers"}
@@ -41,26 +42,26 @@ def plot_length(lengths: pd.DataFrame, theory: pd.DataFrame) -> Figure:
     both = lengths[lengths["side"] == "both"]
     models, fits = list(both["model"].unique()), list(both["fitted"].unique())
     with journal_style():
-        figure = Figure(figsize=(WIDTH, 4.5), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
         axes: Any = figure.subplots(len(fits), len(models) + 1, squeeze=False)
         for fit, row in zip(fits, axes, strict=True):
             for ax, model in zip(row, models, strict=False):
                 _draw_probes(ax, both[(both["model"] == model) & (both["fitted"] == fit)], fit)
-                ax.set_title(f"{NAMES.get(model, model)}, {FITTED[fit]}")
-            row[0].set_ylabel("accuracy")
+                ax.set_title(NAMES.get(model, model))
+            row[0].set_ylabel(f"{FITTED[fit]}\naccuracy")
         _draw_theory(axes[0, -1], theory)
         _draw_located(axes[1, -1], both[both["probe"] == "reader"])
         for ax in [*axes[:, :-1].flat, axes[0, -1]]:
-            ax.set_ylim(0.45, 1.02)
+            ax.axhline(0.5, color=BLACK, lw=0.7, ls=":", zorder=1)
+            ax.set(ylim=(0.45, 1.02), yticks=[0.5, 0.6, 0.7, 0.8, 0.9, 1])
             ax.tick_params(labelleft=ax in axes[:, 0])
         for letter, ax in zip("abcdef", axes.flat, strict=False):
-            ax.set_title(f"({letter})", loc="left", fontweight="bold", fontsize=8)
-            ax.title.set_fontsize(8)
+            ax.set_title(f"({letter})", loc="left", fontweight="bold")
             ax.xaxis.set_minor_locator(NullLocator())
         handles = {label: handle for ax in axes[:, 0] for handle, label in _entries(ax)}
         figure.legend(
             handles.values(), handles.keys(), loc="outside lower center", ncols=4,
-            columnspacing=1.4, handlelength=2.2,
+            columnspacing=1.6, handlelength=2.2,
         )  # fmt: skip
     return figure
 
@@ -83,40 +84,37 @@ def _draw_probes(ax: Axes, table: pd.DataFrame, fit: str) -> None:
             rows["tokens"], rows["accuracy"], color=colour, ls=style, lw=1.4 if marker else 1.0,
             label=label, **look,
         )  # fmt: skip
-    ax.axhline(0.5, color=BLACK, lw=0.7, ls=":", zorder=1)
-    _mark_training(ax, table, fit)
-
-
-def _mark_training(ax: Axes, table: pd.DataFrame, fit: str) -> None:
-    """The length of training, and the axis of lengths."""
     trained = table.loc[table["fillers"] == TRAINED[fit], "tokens"].mean()
     ax.axvline(trained, color=GREY, lw=0.8, ls=":", zorder=1)
+    _lay_lengths(ax)
+
+
+def _lay_lengths(ax: Axes) -> None:
     ax.set(xscale="log", xlabel="tokens")
     ax.set_xticks(LENGTHS, list(map(str, LENGTHS)))
 
 
 def _draw_theory(ax: Axes, theory: pd.DataFrame) -> None:
-    for attention, (label, colour, style) in CURVES.items():
+    for attention, (label, colour, style, (x, y, side)) in CURVES.items():
         rows = theory[theory["attention"] == attention]
         width = 1.4 if style == "-" else 1.0
-        ax.plot(rows["L"], rows["agreement"], color=colour, ls=style, lw=width, label=label)
-    ax.axhline(0.5, color=BLACK, lw=0.7, ls=":", zorder=1)
+        ax.plot(rows["L"], rows["agreement"], color=colour, ls=style, lw=width, label=attention)
+        ax.text(x, y, label, color=colour, fontsize=7, ha=side, va="center", linespacing=1.0)
     ax.axvline(10, color=GREY, lw=0.8, ls=":", zorder=1)
     ax.set(xscale="log", xlabel="length $L$ of sequences", title="theory")
     ax.set_xticks([10, 100, 1000, 10_000], ["10", "100", "1000", "$10^4$"])
-    ax.legend(loc="lower left", bbox_to_anchor=(0.38, 0.52), fontsize=6.5, handlelength=1.6)
 
 
 def _draw_located(ax: Axes, readers: pd.DataFrame) -> None:
     """The share of texts in which the reader finds the word, by model and fit."""
     for (model, fit), rows in readers.groupby(["model", "fitted"], sort=False):
         rows = rows.sort_values("tokens")
-        colour, dashed = READERS.get(str(model), BLACK), str(fit) == "short"
+        short = str(fit) == "short"
         ax.plot(
-            rows["tokens"], rows["located"], color=colour, marker="o", ms=3.5, mec="white",
-            mew=0.4, ls=(0, (3, 2)) if dashed else "-",
-            label=f"{NAMES.get(str(model), model)}, {'short' if dashed else '2 fillers'}",
+            rows["tokens"], rows["located"], color=READERS.get(str(model), BLACK), marker="o",
+            ms=3.5, mec="white", mew=0.4, ls=(0, (3, 2)) if short else "-",
+            label=f"{NAMES.get(str(model), model)}, {'short' if short else '2 fillers'}",
         )  # fmt: skip
-    ax.set(xscale="log", xlabel="tokens", title="word found by the reader")
-    ax.set_xticks(LENGTHS, list(map(str, LENGTHS)))
-    ax.legend(loc="best", fontsize=6.5, handlelength=2.2)
+    _lay_lengths(ax)
+    ax.set(title="word located", ylim=(-0.03, 1.03), yticks=[0, 0.25, 0.5, 0.75, 1])
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.1), fontsize=7, handlelength=2.4)
