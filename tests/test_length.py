@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from architectures import family_model
-from scipy.stats import ttest_1samp
+from scipy.stats import binomtest, ttest_1samp
 
 from data_gen import build_tokenizer
 from slr.attentions.best import best_attention, softmax_and_bayes
@@ -189,6 +189,9 @@ def test_the_interval_of_a_mean_over_words_is_students() -> None:
     expected = ttest_1samp(values, 0).confidence_interval(0.95)
     found = length.student("lost", values)
     assert (found["lost_low"], found["lost_high"]) == pytest.approx(tuple(expected))
+    same = length.student("lost", pd.Series(np.zeros(64)))
+    exact = binomtest(0, 64).proportion_ci(0.95).high
+    assert same["lost_high"] == pytest.approx(exact) == -same["lost_low"]
 
 
 def planted(reader_lost: float, mean_lost: float) -> pd.DataFrame:

@@ -22,11 +22,11 @@ STYLES: dict[str, tuple[str, str, str, Any]] = {  # probe: label, colour, marker
     "summary": ("[CLS] or last token", SKY, "s", "-"),
     "mean": ("mean of tokens", BLUE, "o", "-"),
 }
-# Attention: label, colour, line, and where its name stands (x, y, side); dashes have no name.
+# Attention: name, colour, line, and where the name stands (x, y, side); dashes have none.
 CURVES: dict[str, tuple[str, str, Any, tuple[float, float, str]]] = {
     "softmax": ("softmax, sharp", BLACK, "-", (10_000, 0.965, "right")),
     "softmax, moderate": ("softmax,\nmoderate", ORANGE, "-", (10_000, 0.86, "right")),
-    "erf": ("erf; dashed:\nbest at each $L$", RED, "-", (2.0, 0.77, "left")),
+    "erf": ("erf", RED, "-", (20, 0.76, "left")),
     "erf, best at L": ("", RED, (0, (3, 2)), (1, 1, "left")),
     "uniform": ("uniform", BLUE, "-", (150, 0.55, "left")),
 }
@@ -117,4 +117,7 @@ def _draw_located(ax: Axes, readers: pd.DataFrame) -> None:
         )  # fmt: skip
     _lay_lengths(ax)
     ax.set(title="word located", ylim=(-0.03, 1.03), yticks=[0, 0.25, 0.5, 0.75, 1])
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.1), fontsize=7, handlelength=2.4)
+    ax.legend(
+        loc="center right", bbox_to_anchor=(1.05, 0.65), fontsize=6.5, handlelength=1.9,
+        labelspacing=0.25, handletextpad=0.5,
+    )  # fmt: skip
