@@ -9,9 +9,9 @@ sentences with two of them (`train_long_2`), after which only the length is new.
 Decided before any number was seen: each probe is fitted at the layer that cross-validation over the
 training split chose for it in `probes-wide`, with a penalty chosen in the same way (a probe that
 is not there is fitted at the reader's layer); the word lists, lengths and claims; and that texts
-with fillers before and behind count equally. No longer text is used to choose anything. The second
-fit and the value probe (told the place) were added after a first run of MiniLM, in which the reader
-did not find the word; the claims on the second fit were written before it was run.
+with fillers before and behind count equally. No longer text is used to choose anything. After first
+runs of MiniLM, in which the reader did not find the word, the second fit, the value probe (told the
+place) and AUROC were added; the claims on the second fit were written before it was run.
 """
 
 from collections.abc import Iterator, Sequence
