@@ -35,6 +35,7 @@ STAGES = {  # commands that `make reproduce` runs as part of a stage: not timed 
     "python scripts/figure1.py": "figure1",
     "python scripts/bridge.py": "bridge",
     "python scripts/decoders.py": "bridge",
+    "python scripts/length.py": "length",
     "python scripts/run_slr.py yardsticks": "slr",
 }
 ROOT = Path(__file__).parent.parent

@@ -6,6 +6,7 @@ of 10^12 sentences is immediate, and comes with a shared sentence as witness.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache, partial
 from itertools import product
 
@@ -13,6 +14,7 @@ from data_gen.patterns import Pattern
 
 # The position of a reader in a pattern: the next element, and the rest of the current choice.
 Place = tuple[int, tuple[str, ...]]
+Places = dict[str, set[Place]]  # by the word that leads there
 START: Place = (0, ())
 
 
@@ -44,22 +46,43 @@ def _common_sentence(a: Pattern, b: Pattern, *, apart: bool) -> str | None:
                 state, word = came_from[state]
                 words.append(word)
             return " ".join(reversed(words))
-        next_a, next_b = places_of_a(place_a), places_of_b(place_b)
-        for word in sorted(next_a.keys() & next_b.keys()):  # the same witness every time
-            for to_a, to_b in product(sorted(next_a[word]), sorted(next_b[word])):
-                following = (to_a, to_b, apart or to_a != to_b)
-                if following not in came_from:
-                    came_from[following] = (state, word)
-                    stack.append(following)
+        if place_a[1] and place_b[1]:
+            steps = _steps_within_choices(place_a, place_b)
+        else:
+            steps = _steps(places_of_a(place_a), places_of_b(place_b))
+        for word, to_a, to_b in steps:
+            following = (to_a, to_b, apart or to_a != to_b)
+            if following not in came_from:
+                came_from[following] = (state, word)
+                stack.append(following)
     return None
 
 
-def _next_places(pattern: Pattern, place: Place) -> dict[str, set[Place]]:
+def _steps(next_a: Places, next_b: Places) -> Iterator[tuple[str, Place, Place]]:
+    """Every word that both may read next, with the places that it leads to."""
+    for word in sorted(next_a.keys() & next_b.keys()):  # the same witness every time
+        for to_a, to_b in product(sorted(next_a[word]), sorted(next_b[word])):
+            yield word, to_a, to_b
+
+
+def _steps_within_choices(a: Place, b: Place) -> Iterator[tuple[str, Place, Place]]:
+    """One step to the end of the shorter choice, if both say the same until then.
+
+    There is one way to go, and readings that stand apart stay apart: so nothing is left out, and
+    long choices, such as whole sentences, cost no more than words.
+    """
+    (first_a, rest_a), (first_b, rest_b) = a, b
+    n = min(len(rest_a), len(rest_b))
+    if rest_a[:n] == rest_b[:n]:
+        yield " ".join(rest_a[:n]), (first_a, rest_a[n:]), (first_b, rest_b[n:])
+
+
+def _next_places(pattern: Pattern, place: Place) -> Places:
     """The places that reading each possible next word leads to."""
     first, rest = place
     if rest:
         return {rest[0]: {(first, rest[1:])}}
-    places: dict[str, set[Place]] = defaultdict(set)
+    places: Places = defaultdict(set)
     for i in range(first, len(pattern.elements)):
         choices = pattern.elements[i].choices
         for choice in choices:

@@ -5,13 +5,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import cycle, islice
 from typing import Any
 
+from data_gen.fillers import lengthened
 from data_gen.patterns import INFORMATIVE, NEUTRAL, ROLES, Element, Pattern
 from data_gen.splits import Split
 
 RESERVED = ("all", "tokenizer")  # all splits, for load_dataset; a folder of generate_data.py
 MAX_SENTENCES = 2**62  # what a 64-bit index and the shuffled order of permutation.py can address
+MAX_FILLERS = 1000  # sentences beside one that decides
 Templates = Mapping[str, tuple[str, ...]]
 
 
@@ -178,7 +181,7 @@ class SpecReader:
             raise self.fail(key, "a split's name is made of letters, digits and _")
         if name in RESERVED:
             raise self.fail(key, f"{name!r} is reserved, here or by load_dataset; rename it")
-        optional = "isolates extended allow_repeats sample"
+        optional = "isolates extended allow_repeats sample fillers"
         self.keys(key, table, required="patterns words", optional=optional)
         words = table["words"] if isinstance(table["words"], dict) else {"default": table["words"]}
         for slot, vocabulary in words.items():
@@ -189,6 +192,8 @@ class SpecReader:
             self.known(f"{key}.patterns", "pattern", pattern, templates)
             elements = tuple(self.element(key, word, words, lexicon) for word in templates[pattern])
             patterns.append(Pattern(pattern, elements))
+        if "fillers" in table:
+            patterns = self.lengthened(key, patterns, table["fillers"], words, lexicon)
         split = Split(
             name,
             tuple(patterns),
@@ -197,11 +202,41 @@ class SpecReader:
             allow_repeats=self.flag(f"{key}.allow_repeats", table.get("allow_repeats", False)),
             sample=self.sample(f"{key}.sample", table.get("sample", 0), patterns),
         )
-        if split.n_sentences > MAX_SENTENCES:
+        if max(split.n_sentences, *(pattern.n_sentences for pattern in patterns)) > MAX_SENTENCES:
             raise self.fail(key, "has more than 2^62 sentences; use fewer slots or words")
         if split.extended and name == "train":
             raise self.fail(f"{key}.extended", "the training split is always built; leave it out")
         return split
+
+    def lengthened(
+        self,
+        key: str,
+        patterns: list[Pattern],
+        fillers: Any,
+        words: dict[str, str],
+        lexicon: Lexicon,
+    ) -> list[Pattern]:
+        """Each pattern twice: with the fillers, so many sentences of slots in turn, on one side."""
+        where = f"{key}.fillers"
+        self.keys(where, fillers, required="slots sentences", optional="")
+        slots, n = self.strings(f"{where}.slots", fillers["slots"]), fillers["sentences"]
+        for slot in slots:
+            self.known(f"{where}.slots", "slot", slot, lexicon.slots)
+            if (role := lexicon.slots[slot].role) != NEUTRAL:
+                raise self.fail(f"{where}.slots", f"{slot!r} is {role}; fillers are neutral")
+        if type(n) is not int or not 1 <= n <= MAX_FILLERS:
+            rule = f"must be a whole number from 1 to {MAX_FILLERS}, not {n!r}"
+            raise self.fail(f"{where}.sentences", rule)
+        names = islice(cycle(slots), n)
+        elements = [self.element(key, f"{{{slot}}}", words, lexicon) for slot in names]
+        longer: list[Pattern] = []
+        for pattern in patterns:
+            try:
+                longer += lengthened(pattern, elements)
+            except ValueError as error:
+                problem = f"{pattern.name!r} cannot stand before fillers: {error}"
+                raise self.fail(where, problem) from error
+        return longer
 
     def sample(self, key: str, n: Any, patterns: list[Pattern]) -> int:
         """The number of sentences to draw, equally many per pattern and informative word."""

@@ -1,6 +1,6 @@
 """All studies, in the order in which every page shows them."""
 
-from studies.practice import bridge, causal, controls, dataset, decoders, figure1, probed
+from studies.practice import bridge, causal, controls, dataset, decoders, figure1, length, probed
 from studies.theory import (
     activations,
     conditional_mean,
@@ -21,7 +21,7 @@ BEYOND_THE_PAPER = (
 )  # fmt: skip
 PRACTICE = (
     dataset.STUDY, dataset.WIDE_STUDY, figure1.STUDY, *probed.STUDIES, bridge.STUDY,
-    decoders.STUDY, causal.SMOLLM2_STUDY, controls.STUDY, controls.WIDE_STUDY,
+    decoders.STUDY, length.STUDY, causal.SMOLLM2_STUDY, controls.STUDY, controls.WIDE_STUDY,
 )  # fmt: skip
 PAPER = (*paper.STUDIES, portrait.STUDY)
 THEORY = (*PAPER, *(module.STUDY for module in BEYOND_THE_PAPER))

@@ -33,6 +33,7 @@ COMMANDS = {  # name: its module and its script
     "figure1": ("studies.practice.figure1", "figure1.py"),
     "decoders": ("studies.practice.decoders", "decoders.py"),
     "bridge": ("studies.practice.bridge", "bridge.py"),
+    "length": ("studies.practice.length", "length.py"),
     "slr": ("studies.slr_commands", "run_slr.py"),
     "reproduce": ("studies.reproduce", "reproduce.py"),
     "report": ("studies.pages.report", "report.py"),

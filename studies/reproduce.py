@@ -22,6 +22,7 @@ from studies.practice import (
     dataset,
     decoders,
     figure1,
+    length,
     probed,
     transformer,
 )
@@ -41,7 +42,7 @@ class Options:
     results: Path = Path("results")
     """Folder for all results, one sub-folder per stage."""
     only: tuple[str, ...] = ()
-    """Make only these stages: paper, dataset, figure1, bridge, causal, controls, slr, report."""
+    """Make only these: paper, dataset, figure1, bridge, length, causal, controls, slr, report."""
     seeds: int | None = None
     """Number of training seeds of the small Transformers; None: 5, or 1 with --smoke."""
     smoke: bool = False
@@ -68,6 +69,12 @@ def bridge_stage(options: Options) -> list[Need]:
     places = places_of(options, "decoders")
     beside = decoders.Options(**places, seeds=seeds, sentences=whole.sentences)
     return [(bridge.STUDY, whole), (decoders.STUDY, beside)]
+
+
+def length_stage(options: Options) -> list[Need]:
+    """Probes on longer texts; not in a quick check, which should not wait for a language model."""
+    asked = length.Options(**places_of(options, "length"))
+    return [] if options.smoke else [(length.STUDY, asked)]
 
 
 def causal_stage(options: Options) -> list[Need]:
@@ -138,6 +145,7 @@ STAGES = {  # the paper's own figures first: they take seconds
     "dataset": Stage(dataset_stage),
     "figure1": Stage(figure1_stage, (figure1.STUDY, *probed.STUDIES)),
     "bridge": Stage(bridge_stage, (bridge.STUDY, decoders.STUDY)),
+    "length": Stage(length_stage, (length.STUDY,)),
     "causal": Stage(causal_stage, (causal.SMOLLM2_STUDY,)),
     "controls": Stage(controls_stage, (controls.STUDY, controls.WIDE_STUDY)),
     "slr": Stage(slr_stage, BEYOND, make_slr),

@@ -9,7 +9,7 @@ from data_gen.patterns import INFORMATIVE, ROLES, Element, Pattern
 
 # Few words, so that different slots and patterns often produce the same sentence.
 WORDS = st.sampled_from(["a", "b", "c"])
-CHOICES = st.lists(WORDS, max_size=2).map(tuple)
+CHOICES = st.lists(WORDS, max_size=3).map(tuple)
 
 
 @st.composite
@@ -20,7 +20,7 @@ def elements(draw: st.DrawFn) -> Element:
 
 @st.composite
 def patterns(draw: st.DrawFn) -> Pattern:
-    """A pattern over three words, with empty and two-word choices, often ambiguous."""
+    """A pattern over three words, with choices of none to three words, often ambiguous."""
     words = draw(st.lists(WORDS, min_size=1, max_size=2, unique=True))
     labels = draw(st.lists(st.integers(0, 1), min_size=len(words), max_size=len(words)))
     informative = Element(tuple((word,) for word in words), INFORMATIVE, tuple(labels))

@@ -49,6 +49,9 @@ from studies.practice.figures.figure1 import (
     SPLIT_NAMES,
     plot_figure1,
 )
+from studies.practice.figures.length import CURVES as ATTENTION_CURVES
+from studies.practice.figures.length import STYLES as PROBE_STYLES
+from studies.practice.figures.length import plot_length
 from studies.practice.figures.probes import plot_probes
 from studies.theory.activations import ATTENTIONS, plot_activations
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
@@ -709,6 +712,43 @@ def check_decoders() -> None:
     )
 
 
+def check_length() -> None:
+    keys = {
+        "model": ["minilm", "smollm2"],
+        "fitted": ["short", "with fillers"],
+        "probe": list(PROBE_STYLES),
+        "fillers": [0, 2, 16],
+        "side": ["both", "before"],
+    }
+    table = table_of(keys, "accuracy low high located")
+    table["tokens"] = 10 + 26 * table["fillers"]
+    table["low"], table["high"] = 0.9 * table["accuracy"], 1.1 * table["accuracy"]
+    attentions = {"attention": list(ATTENTION_CURVES), "L": [2, 10, 100]}
+    theory = table_of(attentions, "agreement", seed=1)
+    figure = plot_length(table, theory)
+    a, b, c, d, e, f = figure.axes
+    both = table[table["side"] == "both"].set_index(["model", "fitted", "probe"])
+    panels = {("minilm", "short"): a, ("smollm2", "short"): b}
+    panels |= {("minilm", "with fillers"): d, ("smollm2", "with fillers"): e}
+    for key, ax in panels.items():
+        shown = bands(ax, [10, 62, 426])
+        for probe, (label, _, marker, _) in PROBE_STYLES.items():
+            rows = both.loc[(*key, probe)]
+            assert_allclose(curve(ax, label), [rows["tokens"], rows["accuracy"]])
+            if marker:
+                low, high = shown.pop(0)
+                assert_allclose([low, high], [rows["low"], rows["high"]])
+        assert not shown
+    for attention in ATTENTION_CURVES:
+        rows = theory[theory["attention"] == attention]
+        assert_allclose(curve(c, attention), [rows["L"], rows["agreement"]])
+    for model, fitted in panels:
+        name = {"minilm": "MiniLM", "smollm2": "SmolLM2"}[model]
+        kind = "short" if fitted == "short" else "2 fillers"
+        located = both.loc[(model, fitted, "reader"), "located"]
+        assert_allclose(curve(f, f"{name}, {kind}").y, located)
+
+
 CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its numbers
     check_bands: "plot fill_between",
     check_single_runs: "plot",
@@ -725,6 +765,7 @@ CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its num
     check_figure_1: "plot:0 hlines:1 hlines:2 scatter:0 scatter:1",
     check_causal_tests: "plot",
     check_decoders: "bar",
+    check_length: "plot fill_between",
     check_probes: "plot errorbar",
     check_learning: "plot fill_between",
     check_causal: "bar errorbar plot fill_between",

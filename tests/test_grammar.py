@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from random_specs import patterns, spec_tables
 
 from data_gen import Sentence, parse_spec
-from data_gen.patterns import INFORMATIVE, Element, Pattern
+from data_gen.patterns import DISTRACTOR, INFORMATIVE, Element, Pattern
 from data_gen.permutation import permute, shuffled
 from data_gen.proofs import repeated_sentence, shared_sentence
 from data_gen.spec import Spec
 from data_gen.splits import Sample, Split
+
+SIDES = ("before", "behind")
 
 
 def enumerate_plainly(pattern: Pattern) -> list[tuple[str, int]]:
@@ -133,6 +135,42 @@ def test_splits_are_disjoint_and_balanced(table: dict[str, object]) -> None:
             len(spec.lexicon.labels)
         )
         assert len(set(counts.values())) == 1
+
+
+@given(spec_tables(), st.integers(1, 3))
+def test_fillers_stand_before_and_behind_and_change_nothing_else(table: Any, n: int) -> None:
+    table["slots"] |= {"F": {"held_out": ["Then we go.", "So it is."]}, "G": {"held_out": ["Or."]}}
+    table["splits"]["long"] = table["splits"]["test"] | {
+        "fillers": {"slots": ["F", "G"], "sentences": n}
+    }
+    if any("" in entries for slot in table["slots"].values() for entries in slot.values()):
+        return  # a full stop could stand alone: refused, if at the end
+    short, long = (parse_spec(table).splits[name] for name in ("test", "long"))
+    assert len(long) == 2 * len(short) * 2 ** ((n + 1) // 2)
+    expected = {f"{pattern.name}, {n} {side}" for pattern in short.patterns for side in SIDES}
+    assert {pattern.name for pattern in long.patterns} == expected
+    bases = {sentence.text: sentence for sentence in short}
+    for sentence in long:
+        pattern, _, side = sentence.pattern.replace(",", "").split()
+        fillers = sentence.text
+        for text, base in bases.items():
+            if base.pattern == pattern and side == "before" and fillers.endswith(f" {text}"):
+                shift, fillers = len(fillers) - len(text), fillers.removesuffix(f" {text}")
+                break
+            ended = text if text[-1] in ".!" else f"{text}."
+            if base.pattern == pattern and side == "behind" and fillers.startswith(f"{ended} "):
+                shift, fillers = 0, fillers.removeprefix(f"{ended} ")
+                break
+        assert fillers.count(".") == n
+        assert set(fillers.replace(".", "").split()) <= {"Then", "we", "go", "So", "it", "is", "Or"}
+        assert sentence.label == base.label
+        a, b = base.span
+        assert sentence.span == (a + shift, b + shift)
+        start, end = sentence.span
+        assert sentence.text[start:end] == text[a:b]
+        assert sentence.words[sentence.location].startswith(text[a:b])
+        for role in (INFORMATIVE, DISTRACTOR):
+            assert sentence.roles.count(role) == base.roles.count(role)
 
 
 @given(patterns(), patterns())

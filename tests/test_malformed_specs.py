@@ -114,6 +114,50 @@ MALFORMED = [
         TRAIN + "\nsample = 12",
         ["splits.train.sample", "3 per pattern and word", "'plain' has only 2"],
     ),
+    *(
+        (f"fillers: {what}", TRAIN, f"{TRAIN}\nfillers = {value}", ["splits.train.fillers", *named])
+        for what, value, named in [
+            ("a number alone", "3", ["table", "3"]),
+            ("no number", '{ slots = ["THING"] }', ["'sentences'", "missing"]),
+            ("a mistyped key", '{ slot = ["THING"], sentences = 2 }', ["'slots'", "missing"]),
+            ("none of them", '{ slots = ["THING"], sentences = 0 }', ["sentences", "1 to 1000"]),
+            ("a flag", '{ slots = ["THING"], sentences = true }', ["sentences", "True"]),
+            ("half a sentence", '{ slots = ["THING"], sentences = 2.5 }', ["sentences", "2.5"]),
+            ("too many", '{ slots = ["THING"], sentences = 1001 }', ["sentences", "1001"]),
+            ("no slots", "{ slots = [], sentences = 2 }", ["slots", "empty"]),
+            ("an unknown slot", '{ slots = ["THNG"], sentences = 2 }', ["slots", "'THING'?"]),
+            ("one that decides", '{ slots = ["KEY"], sentences = 2 }', ["'KEY'", "neutral"]),
+            ("distractors", '{ slots = ["SKY"], sentences = 2 }', ["'SKY'", "neutral"]),
+        ]
+    ),
+    (
+        "fillers without words of the split",
+        '"held_out", KEY = "training" }',
+        '"held_out", KEY = "training" }\nfillers = { slots = ["NEW"], sentences = 2 }\n'
+        '[slots.NEW]\ntraining = ["So it is."]',
+        ["splits.test.words", "slot NEW", "'held_out'"],
+    ),
+    (
+        "fillers behind nothing",
+        '"sky is {SKY} the {THING} is {KEY}"',
+        '"a {KEY} {OPTIONAL}"\n[slots.OPTIONAL]\ntraining = ["", "now"]\n[splits.long]\n'
+        'patterns = ["weather"]\nwords = "training"\n'
+        'fillers = { slots = ["THING"], sentences = 2 }',
+        ["splits.long.fillers", "'weather'", "full stop"],
+    ),
+    (
+        "fillers that make too many sentences",
+        TRAIN,
+        f'{TRAIN}\nsample = 8\nfillers = {{ slots = ["THING"], sentences = 70 }}',
+        ["splits.train", "2^62"],
+    ),
+    (
+        "fillers that can be taken for each other",
+        TRAIN,
+        f'{TRAIN}\nfillers = {{ slots = ["MAYBE"], sentences = 2 }}\n'
+        '[slots.MAYBE]\ntraining = ["", "So it is."]',
+        ["splits.train.patterns", "two ways", "So it is."],
+    ),
     ("no informative slot", "{THING} is {KEY}", "{THING} is", ["patterns.plain", "has none"]),
     (
         "two informative slots",

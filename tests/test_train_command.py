@@ -464,3 +464,14 @@ def test_models_with_frozen_vectors_are_named_after_them(tmp_path: Path) -> None
     (name,) = transformer.tiny_models(tmp_path, 1, embeddings="glove")
     assert name == "tiny-glove-0"
     assert transformer.tiny_models(tmp_path, 1, embeddings="glove")[name].snapshots
+
+
+def test_splits_of_longer_texts_are_left_out_with_a_note(
+    wide: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = transformer.without_long_splits(wide, quiet=False)
+    long = [name for name in wide if "_long_" in name]
+    assert list(kept) == [name for name in wide if name not in long]
+    assert capsys.readouterr().out.strip().endswith(", ".join(long))
+    assert list(transformer.without_long_splits(kept, quiet=False)) == list(kept)
+    assert capsys.readouterr().out == ""

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import chain, combinations
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from data_gen.manifest import describe_split
 from data_gen.patterns import DISTRACTOR, INFORMATIVE, Pattern
 from data_gen.spec import Spec
 from probing.models.packaged import PACKAGED, packaged_file
+from probing.models.pretrained import load_model
 
 ROWS = {
     "train": 15_360,
@@ -29,7 +30,13 @@ ROWS = {
     "ood_neutral_city": 1_024,
     "ood_position": 1_024,
     "ood_adjective": 1_800,
+    "train_long_2": 1_536,
+    "ood_long_2": 1_536,
+    "ood_long_4": 1_536,
+    "ood_long_8": 1_536,
+    "ood_long_16": 1_536,
 }
+LONG = {n: f"ood_long_{n}" for n in (2, 4, 8, 16)}  # by the number of fillers
 NEW_STRUCTURES = ("ood_structure", "ood_structure_tokens")
 NEW_ADJECTIVES = ("ood_tokens", "ood_structure_tokens", "ood_adjective")
 NO_DISTRACTOR = ("ood_no_distractor", "ood_neutral_city")
@@ -276,3 +283,70 @@ def test_the_page_has_the_rows_of_every_split() -> None:
     page = page.partition("## The wide dataset")[2].partition("\n## ")[0]
     shown = re.findall(r"^\| `(\w+)` \| ([\d ]+) \|", page, flags=re.MULTILINE)
     assert {name: int(rows.replace(" ", "")) for name, rows in shown} == ROWS
+
+
+# ---- longer texts
+
+
+def fillers(spec: Spec) -> list[str]:
+    slots = (slot for name, slot in spec.lexicon.slots.items() if name.startswith("FILLER"))
+    return [sentence for slot in slots for sentence in slot.words["held_out"]]
+
+
+def test_fillers_are_sentences_without_a_word_that_could_decide(spec: Spec) -> None:
+    """No adjective of the lists, no animal, and nothing about the city or the weather."""
+    sentences = fillers(spec)
+    assert len(sentences) == len(set(sentences)) == 16
+    slots = spec.lexicon.slots
+    words = {*spec.lexicon.polarity, "city", "weather"} | {
+        word
+        for name in ("ANIMAL", "COLOR", "SIZE", "HUE")
+        for word in chain(*slots[name].words.values())
+    }
+    for sentence in sentences:
+        assert sentence[0].isupper()
+        assert sentence.endswith(".")
+        assert sentence.count(".") == 1
+        assert not {word.lower() for word in split_words(sentence)} & words
+
+
+def test_longer_texts_are_sentences_of_test_with_fillers_on_one_side(
+    wide: Any, spec: Spec, adjectives: Mapping[str, tuple[str, ...]]
+) -> None:
+    known = set(fillers(spec))
+    structures = {pattern.name for pattern in spec.splits["test"].patterns}
+    for n, name in LONG.items():
+        rows = wide[name][:]
+        assert set(rows["pattern"]) == {
+            f"{structure}, {n} {side}" for structure in structures for side in ("before", "behind")
+        }
+        columns = (rows[key] for key in ("text", "span", "pattern", "roles", "words", "location"))
+        for text, (a, b), pattern, roles, words, location in zip(*columns, strict=True):
+            sentences, before = re.split(r"(?<=\.) ", text), pattern.endswith("before")
+            side, rest = (
+                (sentences[:n], sentences[n:]) if before else (sentences[-n:], sentences[:-n])
+            )
+            assert set(side) <= known
+            assert not set(rest) & known
+            assert text[a:b] == words[location].rstrip(".")
+            assert text[a:b] in adjectives["training"]
+            assert text[a:b] in " ".join(rest)
+            size = len(" ".join(side).split())
+            assert set(roles[:size] if before else roles[-size:]) == {"neutral"}
+            assert roles.count(INFORMATIVE) == 1
+
+
+@pytest.mark.parametrize("model", ["minilm", "smollm2"])
+def test_longer_texts_fit_into_512_tokens(wide: Any, model: str) -> None:
+    if PACKAGED[model].folder() is None:
+        pytest.skip(f"{model} is not installed")
+    _, tokenizer = load_model(model)
+
+    def lengths(name: str) -> list[int]:
+        return [len(ids) for ids in tokenizer(wide[name]["text"][:])["input_ids"]]
+
+    means = {n: np.mean(lengths(name)) for n, name in {0: "test", **LONG}.items()}
+    for n in LONG:
+        assert 24 * n < means[n] - means[0] < 28 * n
+    assert 400 < min(lengths("ood_long_16"))
+    assert max(lengths("ood_long_16")) <= 512

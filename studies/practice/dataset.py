@@ -25,7 +25,7 @@ class Options(StudyOptions):
     spec: str = "sentiment"
     """sentiment, sentiment-as-released, sentiment-wide, restaurant, or the path of a TOML spec."""
     extended: bool = False
-    """Add the one-factor splits (ood_greeting, ood_position, ...)."""
+    """Add the one-factor splits (ood_greeting, ood_position, ...) and those of longer texts."""
     format: Literal["parquet", "jsonl", "arrow"] = "parquet"
     """parquet and jsonl: for load_dataset; arrow: for load_from_disk."""
     max_rows: int = 2_000_000

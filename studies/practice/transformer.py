@@ -213,6 +213,7 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
     logging.disable_progress_bar()
     spec = read_spec(options.spec)
     dataset = build_dataset(spec, extended=any(split.extended for split in spec.splits.values()))
+    dataset = without_long_splits(dataset, quiet=quiet)
     if options.validation:
         dataset = validation_split(dataset)
     texts, labels = dataset["train"]["text"][:], dataset["train"]["label"][:]
@@ -235,6 +236,20 @@ def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, A
         keep = {"snapshots": options.snapshots, "quiet": quiet}
         train(model, tokenizer, texts, labels, training, checkpoints, **keep)
     return model, tokenizer, dataset
+
+
+def without_long_splits(dataset: Any, *, quiet: bool) -> Any:
+    """The splits whose sentences all fit into a model from scratch; a note names the others."""
+    from data_gen import split_words
+    from probing.models.presets import MAX_TOKENS
+
+    def is_long(split: Any) -> bool:
+        return any(len(split_words(text)) + 2 > MAX_TOKENS for text in split["text"][:])
+
+    long = [name for name, split in dataset.items() if name != "train" and is_long(split)]
+    if long and not quiet:
+        print(f"note: the model takes {MAX_TOKENS} tokens; not evaluated on {', '.join(long)}")
+    return type(dataset)({name: split for name, split in dataset.items() if name not in long})
 
 
 def validation_split(dataset: Any) -> Any:
