@@ -74,7 +74,7 @@ def test_a_predictor_with_planted_directions_works_and_its_gates_differ(planted:
 
 def planted_sentences(n: int, seed: int) -> States:
     X, tokens = sentences(n, seed)
-    return States(tokens, layers=X[:, None])
+    return States(tokens, {(0, "tokens"): X})
 
 
 def test_labels_alone_say_where_to_look_if_only_one_token_tells_the_label() -> None:

@@ -86,7 +86,8 @@ def test_a_linear_readout_is_a_probe_of_the_states_it_names(
     tokens = tokenise(tokenizer, rows)
     readout = linear_readout(model, tokens, site)
     position = "mean" if site == "all words" else site
-    pooled = extract(model, tokenizer, rows, positions=[position]).at(-1, position)
+    states = extract(model, tokenizer, rows, positions=[position])
+    pooled = states.at(states.layers[-1], position)
     by_hand = pooled @ readout.coef.numpy() + readout.intercept
     logits = read(model, tokens, readout).logits
     assert logits == pytest.approx(by_hand, abs=1e-3)

@@ -165,7 +165,7 @@ def fits(
         with counter(f"fitting: {trained}", "probe") as progress:
             share: dict[str, Any] = {"jobs": options.jobs, "progress": progress}
             found = in_processes(probe_layer, arguments, names, **share)
-        fitted |= {(trained, name): found[name].estimator for name in layers}
+        fitted.update({(trained, name): found[name].estimator for name in layers})
     return fitted
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from studies.practice.probes import Options as ProbeOptions
 from studies.practice.probes import Probe
 from studies.study import counter
 from studies.subject import Subject
@@ -16,7 +17,7 @@ from studies.subject import Subject
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject):
-    probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
+    probes: tuple[Probe, ...] = ProbeOptions.probes
     """Probes whose states to write: location, reader and head need every token."""
     layers: tuple[int, ...] = ()
     """Layers to write (0 is the embeddings); by default all. Higher ones are not computed."""
