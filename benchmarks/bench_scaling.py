@@ -146,7 +146,7 @@ def inside_stored(n: int) -> dict[str, Any]:
     states = extract(model, tokenizer, columns, positions=(POSITION,), layers=[LAYER])
     X, y = states.at(LAYER, POSITION), states.tokens.labels
     probes = {
-        "lda, stored": LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1e-3).fit(X, y),
+        "lda of scikit-learn": LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1e-3).fit(X, y),
         "logistic, stored": LinearProbe(C=0.01).fit(X, y),
     }
     seconds, held_out = time.perf_counter() - start, wide_states(model, tokenizer)

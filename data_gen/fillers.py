@@ -25,7 +25,10 @@ def _ended(last: Element) -> Element:
     """The last element of a sentence, with a full stop where it has no mark at its end."""
     if not all(last.choices):
         raise ValueError("its last slot may be empty, so that a full stop would stand alone")
-    if all(choice[-1].endswith(ENDS) for choice in last.choices):
+    ended = [choice[-1].endswith(ENDS) for choice in last.choices]
+    if all(ended):
         return last
+    if any(ended):
+        raise ValueError("some entries of its last slot end in a mark and others do not")
     choices = tuple((*choice[:-1], f"{choice[-1]}.") for choice in last.choices)
     return replace(last, choices=choices, suffix=f"{last.suffix}.")

@@ -39,7 +39,7 @@ _EXPORTS = {
     "states.attention": "attending",
     "states.editing": "edited",
     "states.extraction": "extract read streamed",
-    "states.processes": "joined",
+    "processes": "joined",
     "states.tokens": "States Tokens tokenise",
     "states.views": "sentence_views",
     "statistics": "word_interval",

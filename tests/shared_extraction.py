@@ -12,9 +12,9 @@ from typing import Any
 from small_models import bert
 
 from data_gen import build_dataset, build_tokenizer
+from probing.processes import joined, rank_and_size
 from probing.states import store
 from probing.states.extraction import extract
-from probing.states.processes import joined, rank_and_size
 from probing.states.tokens import States
 
 N_SENTENCES = 300

@@ -171,15 +171,6 @@ def test_a_place_that_is_given_is_read_where_the_word_stands(texts: pd.DataFrame
     assert told["correct"].mean() > 0.7, "64 words in 32 dimensions, penalised"
 
 
-def test_auroc_is_the_share_of_pairs_in_order() -> None:
-    rng = np.random.default_rng(0)
-    logits, positive = pd.Series(rng.integers(0, 6, 40)), pd.Series(rng.random(40) < 0.4)
-    high, low = logits[positive].to_numpy()[:, None], logits[~positive].to_numpy()
-    expected = np.mean((high > low) + 0.5 * (high == low))
-    assert length.auroc(logits, positive) == pytest.approx(expected)
-    assert length.auroc(logits + 100, positive) == pytest.approx(expected)
-
-
 def test_a_logit_above_zero_is_label_one(texts: pd.DataFrame) -> None:
     assert (((texts["logit"] > 0) == (texts["label"] == 1)) == (texts["correct"] == 1)).all()
 
@@ -219,7 +210,7 @@ def planted(reader_lost: float, mean_lost: float) -> pd.DataFrame:
     [
         (0.0, 0.4, "loses more than", [True, True, True, True]),
         (0.4, 0.0, "loses less than", [False, False, False, False]),
-        (0.3, 0.3, "loses about as much as", [True, True, False, False]),
+        (0.3, 0.3, "loses not distinguishably more or less than", [True, True, False, False]),
     ],
 )
 def test_the_sentence_and_the_claims_follow_the_numbers(

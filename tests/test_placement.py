@@ -12,6 +12,7 @@ from probing.models import placement
 from probing.models.errors import ModelError
 from probing.models.placement import device_of, devices
 from probing.models.pretrained import load_model, untrained_like
+from probing.states.fingerprint import fingerprint
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -146,6 +147,7 @@ def test_a_model_in_parts_gives_the_same_outputs(decoder: str, tokenizer: Any, w
     if which == 2:
         assert model.model.layers[1].mlp.up_proj.weight.device.type == "meta", "not in memory"
     torch.testing.assert_close(output(model, tokenizer), output(whole, tokenizer))
+    assert fingerprint(model) == fingerprint(whole), "wherever its weights are"
     control, whole = (untrained_like(each, seed=1) for each in (model, whole))
     torch.testing.assert_close(output(control, tokenizer), output(whole, tokenizer))
     if which == 2:

@@ -49,7 +49,7 @@ def test_a_process_that_is_killed_costs_nothing(tmp_path: Path) -> None:
 
 def test_several_processes_need_a_folder(tmp_path: Path) -> None:
     program = (
-        "from shared_extraction import states_of; from probing.states.processes import joined\n"
+        "from shared_extraction import states_of; from probing.processes import joined\n"
         "with joined():\n    states_of(None)"
     )
     path = tmp_path / "program.py"

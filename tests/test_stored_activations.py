@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from safetensors.torch import load_file
 from small_models import bert, forward_rows, said
 
 from probing.models.presets import build_model
 from probing.states.extraction import POSITIONS, extract, streamed
 from probing.states.parts import ActivationError
+from probing.states.store import FINISHED, LOCK
 from probing.states.tokens import States
 
 TOLERANCE = 1e-5  # the issue's; float32 sums in another order differ by about 1e-7 here
@@ -186,7 +188,7 @@ def test_stored_logits_belong_to_one_classifier(rows: Any, tokenizer: Any, tmp_p
 
 
 def test_a_model_without_a_classifier_has_no_logits(rows: Any, tokenizer: Any) -> None:
-    with pytest.raises(ActivationError, match="classifier with two labels"):
+    with pytest.raises(ActivationError, match="logits need a classifier"):
         extract(bert(len(tokenizer)).base_model, tokenizer, rows, logits=True)
 
 
@@ -308,6 +310,33 @@ def test_two_extractions_do_not_write_to_one_folder(
             full(bert(len(tokenizer)), tokenizer, rows, folder=tmp_path)
 
     full(model, tokenizer, rows, folder=tmp_path, progress=meanwhile)
+
+
+def test_a_finished_folder_is_read_while_another_job_holds_the_lock(
+    rows: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = bert(len(tokenizer))
+    whole = full(model, tokenizer, rows, folder=tmp_path)
+    lock = FileLock(tmp_path / LOCK)
+    with lock:
+        assert_same(full(model, tokenizer, rows, folder=tmp_path), whole)
+    (tmp_path / FINISHED).write_bytes(bytes(len((tmp_path / FINISHED).read_bytes())))
+    with lock, pytest.raises(ActivationError, match="another extraction"):  # the control
+        full(model, tokenizer, rows, folder=tmp_path)
+
+
+def test_states_for_another_process_are_checked_first(rows: Any, tokenizer: Any) -> None:
+    states = extract(bert(len(tokenizer)), tokenizer, rows, layers=[1], positions=["mean"])
+    with pytest.raises(ValueError, match="no layer 2; extract with this layer"):
+        states.only(2, "mean")
+    with pytest.raises(ValueError, match="no 'tokens'; extract with this position"):
+        states.only(1, "tokens")
+
+
+def test_a_text_without_a_word_is_refused(tokenizer: Any) -> None:
+    texts = {"text": ["my dog is nice", " "]}
+    with pytest.raises(ActivationError, match="text ' ' has no tokens but special ones"):
+        extract(bert(len(tokenizer)), tokenizer, texts, positions=["mean"])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Controls that reviewers ask for: is it the model that knows, or the probe that learns?
 
-Beside the real task, with a probe of the same kind: control tasks (control_tasks.py), description
+Beside the real task, with a probe of the same kind: control tasks (tasks.py), description
 length (description_length.py), shuffled labels and random directions; an untrained model is the
 caller's second table.
 

@@ -30,8 +30,8 @@ from probing.doctor.subject import (
 from probing.progress import Progress
 from probing.sentences import bare, draw
 from probing.states.editing import edited
+from probing.states.fingerprint import fingerprint
 from probing.states.parts import ActivationError, blocks_of
-from probing.states.store import fingerprint
 
 MAX_UNKNOWN = 0.01  # share of [UNK] in the training split
 MAX_IMBALANCE = 0.02  # of a label's share around equal shares

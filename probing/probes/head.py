@@ -35,9 +35,10 @@ class Fitted(NamedTuple):
         products = np.ascontiguousarray((states @ self.directions.T).T)
         pooled = Pooled.of(products, self.heads, offsets)
         logits = pooled.logits + self.intercept[:, None]
+        attention = pooled.attention(np.argmax(logits, axis=0))
         if len(logits) == 2:
             logits = logits[1:] - logits[0]
-        return logits[0] if len(logits) == 1 else logits.T, pooled.attention
+        return logits[0] if len(logits) == 1 else logits.T, attention
 
 
 class SingleLocationHead(TokenProbe):
@@ -162,8 +163,8 @@ class SingleLocationHead(TokenProbe):
     def attention(self, X: Any, tokens: Tokens) -> FloatArray:
         """The weight of each token, shape (n_tokens,); the sum over a sentence is 1.
 
-        Of several heads it is the mean; for pooling "max" the share of heads (and labels) that
-        read the token.
+        Of several heads it is the mean; for pooling "max" the share of heads that read the token
+        for the predicted label.
         """
         return self._read(X, tokens)[1]
 

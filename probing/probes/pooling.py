@@ -63,10 +63,15 @@ class Pooled(NamedTuple):
         """The sums over heads, shape (J, n)."""
         return np.asarray(self.read.sum(axis=0))
 
-    @property
-    def attention(self) -> FloatArray:
-        """The mean weight of each token over heads, shape (T,)."""
-        return np.asarray(self.weights.mean(axis=(0, 1)))
+    def attention(self, labels: IntArray) -> FloatArray:
+        """The mean weight of each token over heads, shape (T,).
+
+        Where each label has weights of its own, they are those for the label of the sentence, (n,).
+        """
+        tokens = np.arange(self.weights.shape[-1])
+        is_shared = self.weights.shape[1] == 1
+        rows = 0 if is_shared else np.repeat(labels, np.diff(self.offsets))
+        return np.asarray(self.weights[:, rows, tokens].mean(axis=0))
 
     def pulled(self, slope: FloatArray, heads: Heads) -> FloatArray:
         """The gradient in the products, from that in the logits, ``slope`` (J, n)."""

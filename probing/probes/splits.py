@@ -10,6 +10,7 @@ from probing.arrays import FloatArray
 from probing.progress import Progress
 from probing.sentences import columns_of, draw, informative_words
 from probing.states.extraction import extract
+from probing.states.store import stored_dtype
 from probing.states.tokens import Rows, States, Tokens
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def read_splits(
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)
     with_tokens = (*positions, "tokens") if set(probes) & set(TOKEN_PROBES) else positions
     options: dict[str, Any] = {"layers": layers, "max_tokens_per_batch": max_tokens_per_batch}
-    options["storage_dtype"] = storage_dtype
+    if folder:
+        options["storage_dtype"] = storage_dtype or stored_dtype(Path(folder))
     total, done = sum(len(split) for split in dataset.values()), 0
 
     def run(part: "Dataset", positions: Sequence[str], *names: str) -> States:

@@ -4,6 +4,7 @@ notation: n_c sentences of label c have the mean m_c; W is the scatter within la
 (x_i - m_c(i)) (x_i - m_c(i))^T. These are all that the probes below and LEACE need.
 """
 
+import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -64,7 +65,7 @@ class Moments:
         if not np.array_equal(self.labels, other.labels):
             raise ValueError("moments of other labels cannot be added")
         if self.means is None or other.means is None:
-            return other if self.means is None else self
+            return copy.deepcopy(other if self.means is None else self)
         whole = Moments(self.labels)
         whole.counts = self.counts + other.counts
         share = (other.counts / np.maximum(whole.counts, 1))[:, None]
@@ -129,7 +130,7 @@ class Moments:
 def solved(covariance: FloatArray, right: FloatArray, shrinkage: float) -> FloatArray:
     """``covariance^-1 right``, each coordinate's variance raised by a share of itself.
 
-    A coordinate that does not vary gets a variance of 1, and so no weight.
+    A coordinate that does not vary gets a variance of 1: where the means agree, it has no weight.
     """
     variances = np.diag(covariance)
     dead = variances <= np.finfo(np.float32).eps ** 2 * variances.max()

@@ -32,6 +32,7 @@ def word_curve(
     n_draws: int = 3,
     seed: int = 0,
     jobs: int = 1,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Accuracy by probe, number of training words, draw of words and split, one row each.
@@ -52,6 +53,8 @@ def word_curve(
         Seed of the draws.
     jobs
         Number of processes that share the fits.
+    cluster
+        Address of a Dask scheduler whose workers fit instead, as for ``fit_probes``.
     progress
         ``progress(done, total)`` counts fits.
 
@@ -80,7 +83,8 @@ def word_curve(
         return probe, (X[rows], tokens.take(chosen)), splits, None, True, seed
 
     keys = list(product(probes, sizes, range(n_draws)))
-    probed = in_processes(probe_layer, arguments, keys, jobs=jobs, progress=progress)
+    shared: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "progress": progress}
+    probed = in_processes(probe_layer, arguments, keys, **shared)
     table = []
     for (probe, size, draw), fitted in probed.items():
         for name, correct in fitted.correct.items():

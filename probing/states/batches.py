@@ -1,8 +1,9 @@
 """The batches of an extraction: which sentences run together, and how many batches at a time.
 
-The plan depends on the sentences, the model and the kind of device, not on the number of threads or
-processes, nor on what is finished already: sums in floating point depend on who shares a batch, so
-only then are the states of a shared or resumed extraction those of an undisturbed one, bit for bit.
+The plan depends on the sentences, the largest batch, the model and the kind of device, not on the
+number of threads or processes, nor on what is finished already: sums in floating point depend on
+who shares a batch, so only then are the states of a shared or resumed extraction those of an
+undisturbed one, bit for bit.
 """
 
 from typing import Any

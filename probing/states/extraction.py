@@ -19,15 +19,16 @@ import torch
 from torch import Tensor
 
 from probing.arrays import FloatArray, IntArray, as_array
+from probing.processes import rank_and_size
 from probing.progress import Progress
 from probing.sentences import columns_of
 from probing.states.anatomy import Anatomy, anatomy_of, read_by
 from probing.states.batches import at_once, planned
+from probing.states.fingerprint import key_of
 from probing.states.parts import ActivationError
-from probing.states.processes import rank_and_size
 from probing.states.readout import Readout
 from probing.states.recording import Recording, recorded
-from probing.states.store import FolderStore, MemoryStore, Name, Shapes, key_of, open_folder
+from probing.states.store import FolderStore, MemoryStore, Name, Shapes, open_folder
 from probing.states.threads import side_by_side
 from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
@@ -97,7 +98,7 @@ def extract(
     which = np.array([numbers.setdefault(sentence, len(numbers)) for sentence in requested])
     distinct = np.unique(which, return_index=True)[1]
     tokens = tokenise(tokenizer, {name: [rows[name][i] for i in distinct] for name in rows})
-    _check_tokens(model, tokenizer, tokens)
+    _check_tokens(model, tokenizer, tokens, [rows["text"][i] for i in distinct])
     # A repeated sentence may have different labels or patterns.
     columns = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
     tokens, anatomy = read_by(model, tokens), anatomy_of(model)
@@ -110,7 +111,7 @@ def extract(
     opened: Any = nullcontext(MemoryStore(shapes, len(distinct)) if folder is None else None)
     if folder is not None:
         key = key_of(model, tokenizer, requested, logits=logits)
-        opened = open_folder(Path(folder), key, shapes, len(distinct), storage_dtype)
+        opened = open_folder(Path(folder).resolve(), key, shapes, len(distinct), storage_dtype)
     elif rank_and_size()[1] > 1:
         raise ActivationError("several processes need a folder to write to; give one")
     # The rows of each distinct sentence.
@@ -280,9 +281,12 @@ def _check_padding(model: Any, tokens: Tokens) -> None:
         )
 
 
-def _check_tokens(model: Any, tokenizer: Any, tokens: Tokens) -> None:
+def _check_tokens(model: Any, tokenizer: Any, tokens: Tokens, texts: Sequence[str]) -> None:
     config = model.config.get_text_config()
     _check_lengths(model, tokens, tokenizer.model_max_length)
+    empty = np.flatnonzero(np.logical_and.reduceat(tokens.special, tokens.offsets[:-1]))
+    if len(empty):
+        raise ActivationError(f"text {texts[empty[0]]!r} has no tokens but special ones")
     if (highest := int(tokens.ids.max())) >= config.vocab_size:
         raise ActivationError(
             f"the tokenizer gives token {highest}, but the model knows {config.vocab_size}: "
@@ -335,15 +339,15 @@ def _attention(recording: Recording, tokens: Tokens) -> FloatArray:
 
 def _label_logits(recording: Recording) -> Tensor:
     """All logits of more than two labels; of two labels the difference."""
-    logits = recording.logits
-    is_more = logits is not None and logits.ndim == 2 and logits.shape[1] > 2
-    return logits if is_more and logits is not None else _against(recording)
+    if recording.logits is None or recording.logits.ndim != 2:
+        raise ActivationError("logits need a classifier; this model is not one")
+    return recording.logits if recording.logits.shape[1] > 2 else _against(recording)
 
 
 def _against(recording: Recording) -> Tensor:
     """The logit of label 1 minus that of label 0, shape (sentences,)."""
     if recording.logits is None or recording.logits.ndim != 2 or recording.logits.shape[1] != 2:
-        raise ActivationError("logits need a classifier with two labels; this model is not one")
+        raise ActivationError("this needs a classifier with two labels; the model is not one")
     return recording.logits[:, 1] - recording.logits[:, 0]
 
 

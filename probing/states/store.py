@@ -8,7 +8,6 @@ killed is resumed from there. manifest.json says what the states were made from:
 is incomplete returns the states of another model, so a folder of other inputs is refused.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -16,19 +15,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import transformers
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 
-from probing.arrays import BoolArray, FloatArray, IntArray, as_array, as_bytes, rounded_to
-from probing.states.parts import ActivationError, foreign_hooks
-from probing.states.processes import from_first, rank_and_size, wait_for_all
+from probing.arrays import BoolArray, FloatArray, IntArray, as_array, rounded_to
+from probing.processes import from_first, rank_and_size, wait_for_all
+from probing.states.parts import ActivationError
 
 Name = Any  # of an array: (layer, position), "attention" or "logits"
 Shapes = Mapping[Name, tuple[int, ...]]
@@ -67,22 +63,28 @@ class FolderStore:
     def __init__(self, folder: Path, shapes: Shapes, dtype: str, finished: BoolArray) -> None:
         self.folder, self.shapes, self.dtype, self.finished = folder, shapes, dtype, finished
         self._pending: list[slice] = []
+        self._files: dict[str, int] = {}  # descriptors
+        self._starts: dict[Name, int] = {}
+
+    def open(self) -> None:
+        """Open the files for writing, and only that: no page is read back and written again."""
+        self._starts = {name: start_of(self.folder, name) for name in self.shapes}
         self._synced = time.monotonic()
-        self._starts = {name: start_of(folder, name) for name in shapes}
-        # Plain files: pages of a memory map would count as memory in use.
-        paths = [folder / file_of(name)[0] for name in shapes]
-        self._files = {path: path.open("r+b", buffering=0) for path in [*paths, folder / FINISHED]}
+        for file in [*dict.fromkeys(file_of(name)[0] for name in self.shapes), FINISHED]:
+            self._files[file] = os.open(
+                self.folder / file, os.O_WRONLY | getattr(os, "O_BINARY", 0)
+            )
 
     def put(self, name: Name, rows: IntArray, values: FloatArray) -> None:
         """Write rows, sorted, where they belong: each run of neighbours at once."""
-        file = self._files[self.folder / file_of(name)[0]]
+        file = self._files[file_of(name)[0]]
         row_bytes = math.prod(self.shapes[name][1:]) * SIZES[self.dtype]
         data = rounded_to(self.dtype, values)
         ends = [*(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
         first = 0
         for end in ends:
-            file.seek(self._starts[name] + int(rows[first]) * row_bytes)
-            write_all(file, data[first * row_bytes : end * row_bytes])
+            place = self._starts[name] + int(rows[first]) * row_bytes
+            write_at(file, place, data[first * row_bytes : end * row_bytes])
             first = end
 
     def finish(self, places: slice) -> None:
@@ -95,16 +97,20 @@ class FolderStore:
         """Bring all rows to disk, and only then count their sentences as finished."""
         *arrays, finished = self._files.values()
         for file in arrays:
-            os.fsync(file.fileno())
+            os.fsync(file)
         for places in self._pending:
-            finished.seek(places.start)
-            write_all(finished, memoryview(b"\1" * (places.stop - places.start)))
-        os.fsync(finished.fileno())
+            write_at(finished, places.start, memoryview(b"\1" * (places.stop - places.start)))
+        os.fsync(finished)
         self._pending, self._synced = [], time.monotonic()
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        try:
+            if self._files:
+                self.sync()
+        finally:
+            for file in self._files.values():
+                os.close(file)
+            self._files = {}
 
     def states(self, names: Iterable[Name]) -> Mapping[Name, FloatArray]:
         return StoredArrays(self.folder, tuple(names))
@@ -113,10 +119,11 @@ class FolderStore:
         return read_array(self.folder, name)
 
 
-def write_all(file: FileIO, data: memoryview) -> None:
-    """Write all bytes: a plain file may take a part of them."""
+def write_at(file: int, place: int, data: memoryview) -> None:
+    """Write all bytes at a place of a file: one call may take a part of them."""
+    os.lseek(file, place, os.SEEK_SET)
     while len(data):
-        data = data[file.write(data) or 0 :]
+        data = data[os.write(file, data) :]
 
 
 @dataclass(frozen=True)
@@ -160,50 +167,106 @@ def open_folder(
 
     ``key`` is that of ``key_of``. A folder that holds more arrays than ``shapes`` will do: where it
     is not finished, ``FolderStore.shapes`` names all that are to be written. ``dtype`` is that of
-    the files; None is that of the folder, and float32 for a new one.
+    the files; None is that of the folder, and float32 for a new one. Any number of jobs can read a
+    finished folder, even one that they must not write to.
     """
-    earlier = manifest_of(folder, key, dtype)  # in each process: a refusal must not leave one alone
-    asked = {label_of(name): shape for name, shape in shapes.items()}
-    if earlier and (missing := sorted(asked.keys() - earlier["arrays"].keys())):
+    layout = _layout(folder, key, shapes, dtype)  # in each process: a refusal leaves none alone
+    finished = from_first(_finished(folder, layout, n_sentences))
+    if finished.all():
+        yield FolderStore(folder, shapes, layout.dtype, finished)
+        return
+    with _locked(folder):
+        if rank_and_size()[0] == 0:
+            layout = _layout(folder, key, shapes, dtype)  # another job may have been faster
+            finished = _finished(folder, layout, n_sentences)
+            if not finished.any():
+                _create(folder, key, layout, n_sentences)
+        finished = from_first(finished)  # and the files are there
+        store = FolderStore(folder, layout.shapes, layout.dtype, finished)
+        try:
+            store.open()
+            yield store
+        finally:  # also if it was interrupted: what is finished need not be computed again
+            store.close()
+        wait_for_all()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other jobs from writing to the folder; the lock is that of the first process."""
+    if rank_and_size()[0] > 0:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    # The lock of a process that died is free at once: so never a soft lock, whose file would stay.
+    try:
+        with FileLock(folder / LOCK, blocking=False, fallback_to_soft=False):
+            yield
+    except Timeout:
+        raise ActivationError(f"another extraction is writing to {folder}") from None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays of a folder, and their precision."""
+
+    shapes: Shapes
+    dtype: str
+
+    def files(self) -> dict[str, tuple[bytes, int]]:
+        """The header and the size of each file."""
+        files: dict[str, dict[str, tuple[int, ...]]] = {}
+        for name, shape in self.shapes.items():
+            file, tensor = file_of(name)
+            files.setdefault(file, {})[tensor] = shape
+        headers = {file: header_of(tensors, self.dtype) for file, tensors in files.items()}
+        numbers = {file: sum(map(math.prod, tensors.values())) for file, tensors in files.items()}
+        return {
+            file: (header, len(header) + numbers[file] * SIZES[self.dtype])
+            for file, header in headers.items()
+        }
+
+
+def _layout(folder: Path, key: dict[str, Any], shapes: Shapes, dtype: str | None) -> Layout:
+    """The layout of a folder, if it was begun, or that of a new one; others are refused."""
+    earlier = manifest_of(folder, key, dtype)
+    if not earlier:
+        return Layout(dict(shapes), dtype or "float32")
+    missing = sorted({label_of(name) for name in shapes} - earlier["arrays"].keys())
+    if missing:
         raise ActivationError(
             f"{folder} holds activations of another choice of arrays, without {missing[0]}; "
             "delete it or give another folder"
         )
-    held, dtype = dict(shapes), dtype or "float32"
-    if earlier:
-        held = {name_of(label): tuple(shape) for label, shape in earlier["arrays"].items()}
-        dtype = str(earlier["dtype"])
-    wait_for_all()
-    is_first = rank_and_size()[0] == 0
-    lock = None
-    if is_first:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK, blocking=False, fallback_to_soft=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ActivationError(f"another extraction is writing to {folder}") from None
-        if not earlier or not is_whole(folder, held, dtype, n_sentences):
-            arrays = {label_of(name): list(shape) for name, shape in held.items()}
-            manifest = {"key": key, "dtype": dtype, "arrays": arrays}
-            (folder / PARTIAL).write_text(json.dumps(manifest, indent=1))
-            (folder / PARTIAL).replace(folder / MANIFEST)
-            create(folder, held, dtype, n_sentences)
-    try:
-        wait_for_all()
-        flags = np.frombuffer((folder / FINISHED).read_bytes(), dtype=np.uint8) == 1
-        finished = from_first(flags)
-        whole = shapes if finished.all() else held
-        store = FolderStore(folder, whole, dtype, finished)
-        try:
-            yield store
-        finally:  # also if it was interrupted: what is finished need not be computed again
-            store.sync()
-            store.close()
-        wait_for_all()
-    finally:
-        if lock:
-            lock.release()
+    held = {name_of(label): tuple(shape) for label, shape in earlier["arrays"].items()}
+    return Layout(held, str(earlier["dtype"]))
+
+
+def _finished(folder: Path, layout: Layout, n_sentences: int) -> BoolArray:
+    """The sentences whose rows are on disk: none, if a file is missing or has another size."""
+    none = np.zeros(n_sentences, dtype=bool)
+    sizes = {file: size for file, (_, size) in layout.files().items()} | {FINISHED: n_sentences}
+    paths = {folder / file: size for file, size in sizes.items()}
+    if not all(path.is_file() and path.stat().st_size == size for path, size in paths.items()):
+        return none
+    for file, (header, _) in layout.files().items():
+        with (folder / file).open("rb") as stream:
+            if stream.read(len(header)) != header:
+                return none
+    return np.frombuffer((folder / FINISHED).read_bytes(), dtype=np.uint8) == 1
+
+
+def _create(folder: Path, key: dict[str, Any], layout: Layout, n_sentences: int) -> None:
+    """Make files of full size in which no sentence is finished; the manifest comes first."""
+    arrays = {label_of(name): list(shape) for name, shape in layout.shapes.items()}
+    manifest = {"key": key, "dtype": layout.dtype, "arrays": arrays}
+    (folder / PARTIAL).write_text(json.dumps(manifest, indent=1))
+    (folder / PARTIAL).replace(folder / MANIFEST)
+    (folder / FINISHED).write_bytes(b"\0" * n_sentences)
+    for file, (header, size) in layout.files().items():
+        with (folder / file).open("wb") as stream:
+            stream.write(header)
+            stream.truncate(size)
 
 
 def manifest_of(folder: Path, key: dict[str, Any], dtype: str | None) -> dict[str, Any] | None:
@@ -232,7 +295,10 @@ def manifest_of(folder: Path, key: dict[str, Any], dtype: str | None) -> dict[st
 
 
 def stored_dtype(folder: Path | None) -> str:
-    """The precision of the states in a folder and its sub-folders; float32 where there are none."""
+    """The precision of the states in a folder and its sub-folders; float32 where there are none.
+
+    A folder with several precisions is refused.
+    """
     manifests = [] if folder is None else [*folder.rglob(MANIFEST)]
     dtypes = set()
     for path in manifests:
@@ -240,7 +306,11 @@ def stored_dtype(folder: Path | None) -> str:
             dtypes.add(str(json.loads(path.read_text())["dtype"]))
         except (ValueError, KeyError, TypeError):
             raise ActivationError(f"{path} is damaged; delete {path.parent}") from None
-    return " and ".join(sorted(dtypes)) or "float32"
+    if len(dtypes) > 1:
+        raise ActivationError(
+            f"{folder} holds states in {' and '.join(sorted(dtypes))}; delete one"
+        )
+    return dtypes.pop() if dtypes else "float32"
 
 
 # ---- files
@@ -279,42 +349,6 @@ def header_of(shapes: Mapping[str, tuple[int, ...]], dtype: str) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def files_of(shapes: Shapes, dtype: str) -> dict[str, tuple[bytes, int]]:
-    """The header and the size of each file."""
-    files: dict[str, dict[str, tuple[int, ...]]] = {}
-    for name, shape in shapes.items():
-        file, tensor = file_of(name)
-        files.setdefault(file, {})[tensor] = shape
-    headers = {file: header_of(tensors, dtype) for file, tensors in files.items()}
-    numbers = {file: sum(map(math.prod, tensors.values())) for file, tensors in files.items()}
-    return {
-        file: (head, len(head) + numbers[file] * SIZES[dtype]) for file, head in headers.items()
-    }
-
-
-def create(folder: Path, shapes: Shapes, dtype: str, n_sentences: int) -> None:
-    """Make files of full size in which no sentence is finished."""
-    (folder / FINISHED).write_bytes(b"\0" * n_sentences)
-    for file, (header, size) in files_of(shapes, dtype).items():
-        with (folder / file).open("wb") as stream:
-            stream.write(header)
-            stream.truncate(size)
-
-
-def is_whole(folder: Path, shapes: Shapes, dtype: str, n_sentences: int) -> bool:
-    """Whether all files are there; if one is missing or cut, all sentences are computed again."""
-    sizes = {file: size for file, (_, size) in files_of(shapes, dtype).items()}
-    sizes[FINISHED] = n_sentences
-    paths = {folder / file: size for file, size in sizes.items()}
-    if not all(path.is_file() and path.stat().st_size == size for path, size in paths.items()):
-        return False
-    for file, (header, _) in files_of(shapes, dtype).items():
-        with (folder / file).open("rb") as stream:
-            if stream.read(len(header)) != header:
-                return False
-    return True
-
-
 def start_of(folder: Path, name: Name) -> int:
     """The place of an array's first byte in its file."""
     file, tensor = file_of(name)
@@ -322,46 +356,3 @@ def start_of(folder: Path, name: Name) -> int:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))
     return 8 + length + int(header[tensor]["data_offsets"][0])
-
-
-# ---- what states depend on
-
-
-def key_of(model: Any, tokenizer: Any, asked: list[Any], *, logits: bool) -> dict[str, Any]:
-    """Everything that the arrays depend on; error messages use these names."""
-    settings = json.loads(tokenizer.backend_tokenizer.to_str())
-    for changing in ("padding", "truncation"):  # leftovers of the tokenizer's last call
-        settings.pop(changing, None)
-
-    def sha256(value: Any) -> str:
-        return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-    return {
-        "format": FORMAT,
-        "version of torch": str(torch.__version__),
-        "version of transformers": transformers.__version__,
-        "list of texts and spans": sha256(asked),
-        "model": fingerprint(model if logits else model.base_model),
-        "tokenizer": sha256(settings),
-    }
-
-
-def fingerprint(model: Any) -> str:
-    """SHA-256 of all that a model's results depend on: its class, configuration and weights.
-
-    Hooks change states too, but have no hash: a model with hooks is refused.
-    """
-    for name in foreign_hooks(model):
-        raise ActivationError(
-            f"a hook on {name} may change its states, which a folder cannot record; "
-            "extract without a folder"
-        )
-    config = model.config.to_dict()
-    for name in ("_name_or_path", "transformers_version", "architectures"):
-        config.pop(name, None)  # where it came from, not what it computes
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
-    digest.update(type(model).__name__.encode())
-    for name, tensor in model.state_dict().items():
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(as_bytes(tensor))
-    return digest.hexdigest()

@@ -227,7 +227,7 @@ class States:
     tokens: Tokens
     hidden: Mapping[Key, FloatArray] = field(default_factory=dict)  # (n_tokens or sentences, d)
     attention: Known = None  # (n_tokens, n_layers, n_heads): of the summary token to each token
-    logits: Known = None  # (sentences,): of label 1 minus label 0
+    logits: Known = None  # (sentences,): of label 1 minus label 0; of more labels all
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -243,11 +243,14 @@ class States:
         ``position`` is "tokens" (one row per token), or "summary", "informative" or "mean" (one row
         per sentence).
         """
+        self._check(layer, position)
+        return np.ascontiguousarray(self.hidden[layer, position])
+
+    def _check(self, layer: int, position: str) -> None:
         if position not in {name for _, name in self.hidden}:
             raise ValueError(f"the states hold no {position!r}; extract with this position")
         if layer not in self.layers:
             raise ValueError(f"the states hold no layer {layer}; extract with this layer")
-        return np.ascontiguousarray(self.hidden[layer, position])
 
     def stacked(self, position: str = "tokens") -> FloatArray:
         """The states of all layers, shape (tokens or sentences, layers, d_model)."""
@@ -255,6 +258,7 @@ class States:
 
     def only(self, layer: int, position: str) -> Self:
         """Only the states of one layer at one position: what another process needs."""
+        self._check(layer, position)
         return replace(self, hidden=only(self.hidden, (layer, position)), attention=None)
 
     def words_only(self) -> Self:

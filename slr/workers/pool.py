@@ -1,7 +1,8 @@
 """The workers that share a job: processes of this machine, or those of a Dask cluster.
 
-Sweeps and probes run here, so that both take the same ``jobs`` and ``cluster``, and neither loses
-anything with a worker.
+Sweeps, probes and studies run here, so that all take the same ``jobs`` and ``cluster``. A worker of
+a cluster that dies costs what it was at; a process of this machine that dies ends the job, of which
+sweeps keep what is finished.
 """
 
 import functools

@@ -7,12 +7,12 @@ like those of training. The neutral sentences are not: so probes are also fitted
 sentences with two of them (`train_long_2`), after which only the length is new.
 
 Decided before any number was seen: each probe is fitted at the layer that cross-validation over the
-training split chose for it in `probes-wide`, with a penalty chosen in the same way (a probe that
-is not there is fitted at the reader's layer); the word lists, lengths and claims; and that texts
-with fillers before and behind count equally. No longer text is used to choose anything. After first
-runs of MiniLM, in which the reader did not find the word, the second fit, the value probe (told the
-place) and AUROC were added; the claims on the second fit were written before it was run. The number
-of texts was then halved, to 128 per length, for time alone.
+training split chose for it in `probes-wide`, with a penalty chosen in the same way (`max`, which is
+not there, at the reader's layer; heads keep the penalty of short sentences); the word lists,
+lengths and claims; and that texts with fillers before and behind count equally. No longer text is
+used to choose anything. After first runs of MiniLM, in which the reader did not find the word, the
+second fit, the value probe (told the place) and AUROC were added; the claims on the second fit were
+written before it was run. The number of texts was then halved, to 128 per length, for time alone.
 """
 
 import os
@@ -39,7 +39,6 @@ TRAINED = {"short": 0, "with fillers": 2}  # what probes are fitted to: number o
 FITTED = {"short": "short sentences", "with fillers": "sentences with 2 fillers"}
 SHARP = ("max", "reader")  # a hard choice of one token
 HEADS = ("head", "max")
-POOLED = {"mean": "mean", "summary": "summary", "value": "informative"}  # probe: its states
 FEWER = 384  # sentences with fillers to fit to: they are six times as long
 AT_ONCE = 32  # texts whose states are in memory
 # The theory at the paper's setting, and lengths of sequences far beyond it.
@@ -107,15 +106,11 @@ def run(options: Options) -> Result:
 
 
 def layers_of(table: pd.DataFrame) -> dict[str, int]:
-    """The layer of each probe, chosen by cross-validation; of one that is not there, the reader's.
-
-    Only probes that can be fitted here take part.
-    """
+    """The layer of each probe, by cross-validation; of one that is not there the reader's."""
     from probing.probes.by_layer import chosen_layers
-    from probing.probes.splits import PROBES as KNOWN
 
     chosen = chosen_layers(true_labels(table)).groupby("probe")["layer"].first()
-    return {name: int(chosen.get(name, chosen["reader"])) for name in PROBES if name in KNOWN}
+    return {name: int(chosen.get(name, chosen["reader"])) for name in PROBES}
 
 
 def texts_of(
@@ -131,7 +126,8 @@ def texts_of(
             for (trained, name), probe in fitted.items():
                 row = {"fitted": trained, "probe": name, "layer": layers[name]}
                 row |= {"fillers": chunk.fillers, "side": chunk.side}
-                X, pooled = states.at(layers[name], POOLED.get(name, "tokens")), name in POOLED
+                position = position_of(name)
+                X, pooled = states.at(layers[name], position), position != "tokens"
                 parts.append(judged(probe, X, states.tokens, pooled=pooled).assign(**row))
             progress(done, len(chunks))
     return pd.concat(parts, ignore_index=True)
@@ -156,7 +152,7 @@ def fits(
         states = states_of(model, tokenizer, rows, sorted(set(layers.values())))
 
         def arguments(name: str, states: Any = states, fillers: int = fillers) -> Iterable[Any]:
-            own = (states.at(layers[name], POOLED.get(name, "tokens")), states.tokens)
+            own = (states.at(layers[name], position_of(name)), states.tokens)
             C = fitted["short", name].C_ if fillers and name in HEADS else None
             return name, own, {}, C, True, options.seed
 
@@ -169,11 +165,18 @@ def fits(
     return fitted
 
 
+def position_of(probe: str) -> str:
+    """The states that a probe reads."""
+    from probing.probes.splits import POOLED
+
+    return POOLED.get(probe, "tokens")
+
+
 def states_of(model: Any, tokenizer: Any, rows: Any, layers: Sequence[int]) -> Any:
     """The states that probes read, without those of special tokens."""
     from probing.states.extraction import extract
 
-    positions = (*POOLED.values(), "tokens")
+    positions = tuple(dict.fromkeys(map(position_of, PROBES)))
     return extract(model, tokenizer, rows, positions=positions, layers=layers).words_only()
 
 
@@ -216,7 +219,7 @@ def judged(fitted: Any, X: Any, tokens: Any, *, pooled: bool) -> pd.DataFrame:
     if pooled:
         columns["logit"] = fitted.decision_function(X)
     elif hasattr(fitted, "location_"):
-        columns["logit"] = fitted.value_.decision_function(X[fitted.located(X, tokens)])
+        columns["logit"] = fitted.decision_function(X, tokens)
         columns["located"] = fitted.location_.correct(X, tokens).astype(float)
     else:
         columns["logit"] = fitted.decision_function(X, tokens)
@@ -235,6 +238,7 @@ def by_length(texts: pd.DataFrame) -> pd.DataFrame:
 
     ``side`` is "both", "before" or "behind"; texts without fillers have "both" alone.
     """
+    from probing.ranking import auroc
     from probing.statistics import accuracy_columns
 
     rows = []
@@ -244,18 +248,10 @@ def by_length(texts: pd.DataFrame) -> pd.DataFrame:
         for key, group in part.groupby(keys, sort=False):
             row = dict(zip(keys, key, strict=True)) | {"side": side, "texts": len(group)}
             row |= accuracy_columns(group["correct"], group["word"])
+            # Unlike accuracy it is not lowered if all logits shift, as they may in longer texts.
             row["auroc"] = auroc(group["logit"], group["label"] == 1)
             rows.append(row | group[["tokens", "located", "mass"]].mean().to_dict())
     return pd.DataFrame(rows)
-
-
-def auroc(logits: pd.Series, positive: pd.Series) -> float:
-    """P(a positive text has a higher logit than a negative one); a tie counts half.
-
-    Unlike accuracy it is not lowered if all logits shift, as a pooled state may in longer texts.
-    """
-    ranks, n = logits.rank(), int(positive.sum())
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(ranks) - n)))
 
 
 def losses(texts: pd.DataFrame) -> pd.DataFrame:
@@ -355,8 +351,9 @@ def says(tables: Tables) -> Said:
         *(verdict(str(model), rows, lost) for model, rows in both.groupby("model", sort=False)),
         f"Accuracy on texts with 0 to {FILLERS[-1]} neutral sentences (fillers), with 95% "
         f"intervals over words, {texts} texts per length. Probes are fitted to short sentences, or "
-        "to sentences with two fillers, each at the layer that cross-validation over the training "
-        "split chose; `value` is told the place.",
+        f"to sentences with two fillers ({FEWER} of them, where `head` and `max` keep the penalty "
+        "of short ones), each at the layer that cross-validation over the training split chose "
+        "(`max` at the reader's); `value` is told the place.",
         shown.rename(columns=lambda n: f"{n} ({tokens[n]:.0f} tokens)"),
         f"{FILLERS[-1]} fillers, before or behind the sentence, beside none. `auroc` does not "
         "depend on a threshold: where it is high and the accuracy is not, logits have shifted. "
@@ -383,7 +380,7 @@ def verdict(model: str, rows: pd.DataFrame, lost: pd.DataFrame) -> str:
 
         is_reader = (lost["probe"] == "reader") & (lost["fitted"] == trained)
         row = lost[is_reader & (lost["model"] == model)].iloc[0]
-        kind = "about as much as"
+        kind = "not distinguishably more or less than"
         if row["mean_more_low"] > 0:
             kind = "more than"
         elif row["mean_more_high"] < 0:

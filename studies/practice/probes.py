@@ -47,7 +47,7 @@ class Options(Subject, StudyOptions):
     curve: bool = False
     """Also fit probes of the chosen layer to 6, 12, 24 and 48 of the training words."""
     states: Path | None = None
-    """Folder of extract.py with the states of this model and data; what it lacks is added."""
+    """Folder of extract.py with the states of this model and data; missing splits are added."""
     jobs: int = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
     cluster: str | None = None
@@ -241,10 +241,9 @@ def probed(
             tables["plane"] = token_plane(states, "test", layer, reader=readers[layer])
         if options.curve:
             with counter(f"{name}: fewer words", "fit") as progress:
-                share: dict[str, Any] = {"jobs": options.jobs, "progress": progress}
-                tables["curve"] = word_curve(
-                    states, layer, probes=CURVE, seed=options.seed, **share
-                )
+                share: dict[str, Any] = {"jobs": options.jobs, "cluster": options.cluster}
+                share |= {"seed": options.seed, "progress": progress}
+                tables["curve"] = word_curve(states, layer, probes=CURVE, **share)
     return tables, fits
 
 

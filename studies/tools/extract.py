@@ -40,8 +40,8 @@ class Options(Subject):
 def main(options: Options) -> None:
     from data_gen import read_data
     from probing.probes.splits import read_splits
+    from probing.processes import joined, rank_and_size
     from probing.sentences import at_most
-    from probing.states.processes import joined, rank_and_size
 
     options = options.resolved()
     with joined():

@@ -15,7 +15,7 @@ from probing.probes.logistic import label_of
 from probing.probes.splits import POOLED
 from probing.sentences import bare
 from probing.states.extraction import extract
-from probing.states.store import fingerprint
+from probing.states.fingerprint import fingerprint
 from probing.states.tokens import States, Tokens
 
 AT_ONCE = 512  # texts whose states are in memory at a time
