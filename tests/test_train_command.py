@@ -281,7 +281,8 @@ def test_two_processes_train_to_the_same_accuracy(
         out, errors = process.communicate()
     assert process.returncode == 0, errors
     assert out.count("written to") == 1, "one process reports"
-    assert metrics(output)["accuracy"] == metrics(written)["accuracy"]
+    # Sums of gradients are rounded in another order: one sentence of a small split may flip.
+    assert metrics(output)["accuracy"] == pytest.approx(metrics(written)["accuracy"], abs=0.02)
     assert list(tmp_path.iterdir()) == [output]
 
 

@@ -87,6 +87,7 @@ def run(options: Options) -> Result:
     model, tokenizer = options.load()
     options.check_layers(options.layers, model)
     options.check_known_words(tokenizer, dataset)
+    origin, labels = Origin.of(options.model, model), dataset["train"].features["label"].names
     tables, fits = probed(options, model, tokenizer, dataset)
     if not options.no_controls and set(options.probes) - set(HEADS):
         untrained, part = untrained_like(model, options.seed), at_most(dataset, CONTROL_ROWS)
@@ -99,7 +100,6 @@ def run(options: Options) -> Result:
     if "curve" in tables:
         figures["words"] = plot_words(tables["curve"])
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
-    origin, labels = Origin.of(options.model, model), dataset["train"].features["label"].names
     chosen = [
         SavedProbe.of(fits[probe, layer].estimator, probe, layer, labels, origin)
         for probe, layer in best.items()
