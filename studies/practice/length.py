@@ -12,7 +12,7 @@ not there, at the reader's layer; heads keep the penalty of short sentences); th
 lengths and claims; and that texts with fillers before and behind count equally. No longer text is
 used to choose anything. After first runs of MiniLM, in which the reader did not find the word, the
 second fit, the value probe (told the place) and AUROC were added; the claims on the second fit were
-written before it was run. The number of texts was then halved, to 128 per length, for time alone.
+written before it was run.
 """
 
 import os
@@ -56,7 +56,7 @@ class Options(StudyOptions):
     """The models; the layers of their probes are read from folders next to the output."""
     train: int = 960
     """Number of training sentences, equally many per word."""
-    sentences: int = 128
+    sentences: int = 256
     """Number of texts per length, equally many per word, and per side of the fillers."""
     samples: int = 4000
     """Number of sequences of the theory."""
