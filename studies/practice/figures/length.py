@@ -117,6 +117,6 @@ def _draw_located(ax: Axes, readers: pd.DataFrame) -> None:
     _lay_lengths(ax)
     ax.set(title="word located", ylim=(-0.03, 1.03), yticks=[0, 0.25, 0.5, 0.75, 1])
     ax.legend(
-        loc="center right", bbox_to_anchor=(1.05, 0.44), fontsize=6.5, handlelength=1.9,
+        loc="center right", bbox_to_anchor=(1.05, 0.57), fontsize=6.5, handlelength=1.9,
         labelspacing=0.25, handletextpad=0.5,
     )  # fmt: skip
