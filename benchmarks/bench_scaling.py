@@ -128,7 +128,7 @@ def inside_stream(n: int) -> dict[str, Any]:
     for states in streamed(model, tokenizer, sentences(n), **options):
         moments.update(states.at(LAYER, POSITION), states.tokens.labels)
     seconds, held_out = time.perf_counter() - start, wide_states(model, tokenizer)
-    probes = {f"{kind}, sums": moments.probe(kind) for kind in KINDS}  # type: ignore[arg-type]
+    probes = {f"{kind}, sums": moments.probe(kind) for kind in KINDS}
     accuracies = {kind: judged(probe, held_out) for kind, probe in probes.items()}
     return {"seconds": seconds, "accuracies": accuracies}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from safetensors.torch import load_file
 from test_shared_extraction import torchrun
 
@@ -55,8 +56,8 @@ def test_probes_read_stored_states_instead_of_running_the_model(
     probes = ["--probes", "value", "location"]
     asked = ["--model", model_folder, *FEW, *probes]
     run("extract", [*asked, "--output", str(tmp_path / "states")])
-    fit = ["probe", [*asked, "--no-controls", "--jobs", "1", "--output"]]
-    run(fit[0], [*fit[1], str(tmp_path / "ran")])
+    fit = [*asked, "--no-controls", "--jobs", "1", "--output"]
+    run("probe", [*fit, str(tmp_path / "ran")])
 
     def refuse(*args: Any) -> Any:
         raise AssertionError("the model was run")
@@ -65,8 +66,8 @@ def test_probes_read_stored_states_instead_of_running_the_model(
 
     monkeypatch.setattr(extraction, "_run_batch", refuse)
     with pytest.raises(AssertionError, match="the model was run"):  # the control
-        run(fit[0], [*fit[1], str(tmp_path / "again")])
-    run(fit[0], [*fit[1], str(tmp_path / "read"), "--states", str(tmp_path / "states")])
+        run("probe", [*fit, str(tmp_path / "again")])
+    run("probe", [*fit, str(tmp_path / "read"), "--states", str(tmp_path / "states")])
     tables = [pd.read_parquet(tmp_path / name / "probes.parquet") for name in ("ran", "read")]
     pd.testing.assert_frame_equal(*tables, check_exact=True)
     settings = [
@@ -107,8 +108,8 @@ def test_bad_input_is_one_clear_line(
 
 
 def test_each_process_of_torchrun_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement.torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(placement.torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     assert str(placement.device_of("auto")) == "cuda"
     for rank in range(4):
         monkeypatch.setenv("LOCAL_RANK", str(rank))

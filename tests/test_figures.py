@@ -713,7 +713,7 @@ def check_decoders() -> None:
 
 
 def check_length() -> None:
-    keys = {
+    keys: dict[str, list[Any]] = {
         "model": ["minilm", "smollm2"],
         "fitted": ["short", "with fillers"],
         "probe": list(PROBE_STYLES),
@@ -723,7 +723,7 @@ def check_length() -> None:
     table = table_of(keys, "accuracy low high located")
     table["tokens"] = 10 + 26 * table["fillers"]
     table["low"], table["high"] = 0.9 * table["accuracy"], 1.1 * table["accuracy"]
-    attentions = {"attention": list(ATTENTION_CURVES), "L": [2, 10, 100]}
+    attentions: dict[str, list[Any]] = {"attention": list(ATTENTION_CURVES), "L": [2, 10, 100]}
     theory = table_of(attentions, "agreement", seed=1)
     figure = plot_length(table, theory)
     a, b, c, d, e, f = figure.axes
