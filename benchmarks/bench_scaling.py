@@ -5,7 +5,8 @@ stream    Peak memory and accuracy of fits from sums (mean difference, LDA, ridg
           that are. Target: the largest number takes at most 5% more memory than the smallest.
           oneDNN keeps a compiled kernel for each shape of a batch, 1024 of them unless the
           environment says otherwise: that grows at first, so it is limited to 64 here, and the
-          default is shown beside it.
+          default is shown beside it. At layer 0, the embeddings, no matrix is multiplied: what is
+          left there is the memory of the fits themselves.
 layer     Seconds and bytes from disk to read one layer of twelve, beside the first version's layout
           (one file, in which the layers of a sentence lie side by side). Target: no byte twice.
 bfloat16  Bytes on disk and accuracies of probes on MiniLM, beside float32.
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 
 PARTS = ("stream", "layer", "bfloat16", "twelve")
-LAYER, POSITION = 1, "informative"
+LAYER, POSITION = int(os.environ.get("LAYER", "1")), "informative"
 JUDGED = ("test", "ood_tokens", "ood_structure", "ood_structure_tokens")
 KINDS = ("mean difference", "lda", "ridge")
 
@@ -81,6 +82,8 @@ def measure_stream(everything: bool) -> bool:
         streamed = inside("stream", n, ONEDNN_PRIMITIVE_CACHE_CAPACITY="64")
         peaks.append(streamed["peak_mib"])
         show(n, streamed)
+    for n in sizes:
+        print(f"layer 0: {n} sentences, {inside('stream', n, LAYER='0')['peak_mib']:.0f} MiB")
     for n in sizes[:2]:
         print(f"with 1024 kernels: {n} sentences, {inside('stream', n)['peak_mib']:.0f} MiB")
         show(n, inside("stored", n, ONEDNN_PRIMITIVE_CACHE_CAPACITY="64"))
