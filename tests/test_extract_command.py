@@ -82,6 +82,7 @@ def test_probes_read_stored_states_instead_of_running_the_model(
         (["--layers", "9"], "--layers must lie between 0 and 2"),
         (["--max-rows", "-1"], "--max-rows must be at least 0"),
         (["--storage", "float8"], "invalid choice 'float8'"),
+        (["--seed", "1"], "Unrecognized options: --seed"),
         (["--max-rows", "30", "--output", "states"], "another list of texts"),
         (["--output", "thesis"], "holds other files"),
     ],

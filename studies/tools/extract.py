@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import tyro
+
 from studies.practice.probes import Options as ProbeOptions
 from studies.practice.probes import Probe
 from studies.study import counter
@@ -27,6 +29,9 @@ class Options(Subject):
     """Precision of the files; bfloat16 takes half of the space."""
     batch_tokens: int = 1024
     """Largest number of tokens per batch; a GPU likes more."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Precision in which the model runs; auto: as its files have it."""
+    seed: tyro.conf.Suppress[int] = 0  # of other commands: nothing is random here
     output: Path = Path("results/states")
     """Folder for the states."""
 
