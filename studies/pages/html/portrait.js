@@ -1,11 +1,13 @@
 "use strict";
-// The interactive phase portrait: sliders in, two SVG pictures out. The mathematics is in flow.js.
+// The interactive phase portrait: a switch and sliders in, two SVG pictures out. The mathematics is in
+// flow.js, and in one file for each gate.
 
 (function () {
   const square = document.getElementById("portrait-square");
   if (!square) return;
   const curve = document.getElementById("portrait-risk");
   const summary = document.getElementById("portrait-summary");
+  const GATES = { erf: erfGate, softmax: softmaxGate };
   const COLOURS = { minimum: "#009E73", saddle: "#E69F00", maximum: "#D55E00" };
   const BLUE = "#0072B2";
   const PURPLE = "#CC79A7";
@@ -15,12 +17,26 @@
 
   const fixed = (x) => x.toFixed(2).replace("-", "−");
 
-  // Sliders hold positions; what they mean is here. lam and d have logarithmic scales.
+  // A number with so many digits, as 1.23×10⁵ where it is very large or very small.
+  function short(x, digits = 3) {
+    if (x === 0 || (Math.abs(x) < 1e4 && Math.abs(x) >= 1e-3)) return String(Number(x.toPrecision(digits)));
+    const [factor, exponent] = x.toExponential(digits - 1).split("e");
+    const raised = [...exponent.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
+    return `${Number(factor)}×10${raised}`.replace("-", "−");
+  }
+
+  // 1, 2, ..., 10, and ten lengths for each further decade up to a million.
+  const LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+  for (let decade = 10; decade < 1e6; decade *= 10) {
+    LENGTHS.push(...[1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((x) => Math.round(x * decade)));
+  }
+
+  // Sliders hold positions; what they mean is here. lam, d and L have logarithmic scales.
   const SLIDERS = {
     lam: { value: (x) => 10 ** x, text: (v) => v.toPrecision(2) },
     gamma: { value: (x) => x, text: (v) => `${v.toFixed(2)} (γ² = ${(v * v).toFixed(2)})` },
     d: { value: (x) => Math.max(2, Math.round(10 ** x)), text: (v) => String(v) },
-    L: { value: (x) => Math.round(x), text: (v) => String(v) },
+    L: { value: (x) => LENGTHS[x], text: (v) => v.toLocaleString("en") },
     kappa: { value: (x) => x, text: fixed },
     nu: { value: (x) => x, text: fixed },
   };
@@ -34,6 +50,7 @@
       document.getElementById("portrait-" + name + "-value").textContent = shown;
       input.setAttribute("aria-valuetext", shown);
     }
+    found.gate = document.querySelector("[name=portrait-gate]:checked").value;
     return found;
   }
 
@@ -75,14 +92,14 @@
   }
 
   // Arrows of one length: direction only. Fainter where the flow is slower, on a log scale.
-  function arrows(task) {
+  function arrows(gate) {
     const group = element("g", { stroke: "#666", fill: "none", "stroke-width": 1.2 });
     const cells = [];
     for (let i = 0; i < 17; i++) {
       for (let j = 0; j < 17; j++) {
         const kappa = -0.96 + 0.12 * i;
         const nu = -0.96 + 0.12 * j;
-        const [dk, dn] = velocity(kappa, nu, task);
+        const [dk, dn] = velocity(gate, kappa, nu);
         cells.push({ kappa, nu, dk, dn, speed: Math.hypot(dk, dn) });
       }
     }
@@ -103,16 +120,18 @@
     return group;
   }
 
-  function marker({ kappa, nu, kind }) {
+  const pair = (kappa, nu) => `(${short(kappa)}, ${nu})`.replace(/-/g, "−");
+
+  function marker({ kappa, nu, kind, edge }) {
     const x = toX(kappa);
     const y = toY(nu);
     const style = { fill: COLOURS[kind], stroke: "#000", "stroke-width": 1.2 };
-    const shape = {
+    const shape = edge ? element("rect", { x: toX(-1), y: y - 4, width: toX(1) - toX(-1), height: 8, ...style }) : {
       minimum: () => element("circle", { cx: x, cy: y, r: 8, ...style }),
       saddle: () => element("rect", { x: x - 7, y: y - 7, width: 14, height: 14, ...style }),
       maximum: () => element("path", { d: `M${x} ${y - 9}L${x + 9} ${y + 7}L${x - 9} ${y + 7}Z`, ...style }),
     }[kind]();
-    shape.append(element("title", {}, `${kind} of the risk at (${kappa}, ${nu})`));
+    shape.append(element("title", {}, `${kind} of the risk ${edge ? `along ν = ${nu}` : `at ${pair(kappa, nu)}`}`));
     return shape;
   }
 
@@ -122,9 +141,9 @@
     STARTS.push([0.45 * Math.cos(angle), 0.45 * Math.sin(angle)]);
   }
 
-  function drawSquare(task, paths, own) {
+  function drawSquare(gate, points, paths, own) {
     const ticks = [-1, -0.5, 0, 0.5, 1].map((x) => [x, String(x).replace("-", "−")]);
-    const parts = [axes(toX, toY, ticks, ticks, "κ = k · k*", "ν = v · v*"), arrows(task)];
+    const parts = [axes(toX, toY, ticks, ticks, "κ = k · k*", "ν = v · v*"), arrows(gate)];
     for (const rows of [...paths, own]) {
       const mine = rows === own;
       const style = { stroke: mine ? PURPLE : BLUE, "stroke-width": mine ? 3.5 : 1.6 };
@@ -132,22 +151,21 @@
       const [, kappa, nu] = rows[0];
       parts.push(element("circle", { cx: toX(kappa), cy: toY(nu), r: mine ? 6 : 3, fill: "#fff", stroke: style.stroke, "stroke-width": mine ? 3 : 1.5 }));
     }
-    square.replaceChildren(...parts, ...FIXED_POINTS.map(marker));
+    square.replaceChildren(...parts, ...points.map(marker));
   }
 
-  function drawRisk(task, paths, own) {
+  function drawRisk(gate, zero, paths, own) {
     const first = 1e-2;
     const xs = (t) => linear(Math.log10(first), Math.log10(END), EDGE.left, SIZE - EDGE.right)(Math.log10(Math.max(first, t)));
-    const risks = (rows) => rows.map(([t, kappa, nu]) => [t, excessRisk(kappa, nu, task)]);
+    const risks = (rows) => rows.map(([t, kappa, nu]) => [t, gate.excessRisk(kappa, nu)]);
     const all = [...paths, own].map(risks);
-    const zero = task.gamma ** 2;
-    const oracle = excessRisk(1, 1, task);
+    const oracle = gate.excessRisk(1, 1);
     const top = 1.05 * Math.max(zero, ...all.flat().map((row) => row[1]));
     const ys = linear(0, top, SIZE - EDGE.bottom, EDGE.top);
     const power = 10 ** Math.floor(Math.log10(top));
     const step = power * (top > 5 * power ? 2 : top > 2 * power ? 1 : 0.5);
     const yTicks = [];
-    for (let y = 0; y <= top; y += step) yTicks.push([y, String(Number(y.toPrecision(3)))]);
+    for (let y = 0; y <= top; y += step) yTicks.push([y, short(y)]);
     const xTicks = [-2, -1, 0, 1, 2, 3].map((p) => [10 ** p, String(Number((10 ** p).toPrecision(1)))]);
     const parts = [axes(xs, ys, xTicks, yTicks, "time t = steps × step size (log scale)", "excess risk")];
     for (const [level, dash] of [[zero, "2 4"], [oracle, "8 4"]]) {
@@ -166,30 +184,48 @@
     label(zero, "zero predictor", close && zero < oracle);
     label(oracle, "oracle (k*, v*)", close && oracle <= zero);
     curve.replaceChildren(...parts);
-    return { zero, oracle };
+    return oracle;
+  }
+
+  // The number of fixed points of each kind, in words.
+  function counted(points) {
+    const plural = { minimum: "minima", saddle: "saddles", maximum: "maxima" };
+    const words = [];
+    for (const [kind, many] of Object.entries(plural)) {
+      const n = points.filter((point) => point.kind === kind).length;
+      if (n) words.push(`${n} ${n === 1 ? kind : many}`);
+    }
+    return words.join(", ");
   }
 
   function draw() {
     const chosen = read();
-    const task = { lam: chosen.lam, gamma: chosen.gamma, d: chosen.d, L: chosen.L };
-    const paths = STARTS.map(([kappa, nu]) => trajectory(kappa, nu, task, { end: END }));
-    const own = trajectory(chosen.kappa, chosen.nu, task, { end: END });
-    drawSquare(task, paths, own);
-    const { zero, oracle } = drawRisk(task, paths, own);
+    const { lam, gamma, d, L } = chosen;
+    const gate = GATES[chosen.gate]({ lam, gamma, d, L });
+    const zero = gamma ** 2;
+    const points = gate.fixedPoints();
+    const paths = STARTS.map(([kappa, nu]) => trajectory(gate, kappa, nu, { end: END }));
+    const own = trajectory(gate, chosen.kappa, chosen.nu, { end: END });
+    drawSquare(gate, points, paths, own);
+    const oracle = drawRisk(gate, zero, paths, own);
+    square.setAttribute("aria-label", `Phase portrait of the ${chosen.gate} gate: arrows of the flow, twelve paths, your path, fixed points (${counted(points)})`);
+    curve.setAttribute("aria-label", `Excess risk of the ${chosen.gate} gate along the same paths against time, with the zero predictor and the oracle`);
     const [, kappa, nu] = own[own.length - 1];
-    const near = FIXED_POINTS.find((point) => Math.hypot(point.kappa - kappa, point.nu - nu) < 0.02);
-    const where = near
-      ? `near the ${near.kind} (${near.kappa}, ${near.nu})`.replace(/-/g, "−")
-      : "at no fixed point yet: there the gate is saturated or the flow has hardly begun";
+    const near = points.find((point) => Math.hypot(point.edge ? 0 : point.kappa - kappa, point.nu - nu) < 0.02);
+    let where = "at no fixed point yet: there the gate is saturated or the flow has hardly begun";
+    if (near) where = near.edge ? "on an edge where all points are at rest: one token has all the weight, whatever κ" : `near the ${near.kind} ${pair(near.kappa, near.nu)}`;
+    const weight = -gate.riskGradient(kappa, nu)[1] / (2 * zero); // R_nu = -2 g^2 E[weight] for every gate
     summary.textContent =
-      `From (${fixed(chosen.kappa)}, ${fixed(chosen.nu)}) the flow is at (${fixed(kappa)}, ${fixed(nu)}) ` +
-      `at t = ${END}, ${where}. Its excess risk there is ${excessRisk(kappa, nu, task).toPrecision(3)}; ` +
-      `oracle ${oracle.toPrecision(3)}, zero predictor ${zero.toPrecision(3)}. λ√(d/2) = ${(task.lam * Math.sqrt(task.d / 2)).toPrecision(3)}.`;
+      `${chosen.gate}: from (${fixed(chosen.kappa)}, ${fixed(chosen.nu)}) the flow is at (${fixed(kappa)}, ${fixed(nu)}) ` +
+      `at t = ${END}, ${where}. There the informative token has the mean weight ${short(weight)}, and the excess risk is ` +
+      `${short(gate.excessRisk(kappa, nu))}; oracle ${short(oracle)}, zero predictor ${short(zero)}. λ√(d/2) = ${short(lam * Math.sqrt(d / 2))}.`;
   }
 
   for (const name of Object.keys(SLIDERS)) {
     document.getElementById("portrait-" + name).addEventListener("input", draw);
   }
+  const switches = document.querySelectorAll("[name=portrait-gate]");
+  for (const input of switches) input.addEventListener("change", draw);
   square.addEventListener("click", (event) => {
     const box = square.getBoundingClientRect();
     const back = (at, from, to) => Math.max(-1, Math.min(1, -1.06 + (2.12 * (at - from)) / (to - from)));
@@ -204,6 +240,7 @@
       const input = document.getElementById("portrait-" + name);
       input.value = input.defaultValue;
     }
+    for (const input of switches) input.checked = input.defaultChecked;
     draw();
   });
   draw();
