@@ -19,10 +19,10 @@
 
   // A number with so many digits, as 1.23×10⁵ where it is very large or very small.
   function short(x, digits = 3) {
-    if (x === 0 || (Math.abs(x) < 1e4 && Math.abs(x) >= 1e-3)) return String(Number(x.toPrecision(digits)));
+    if (x === 0 || (Math.abs(x) < 1e4 && Math.abs(x) >= 1e-3)) return String(Number(x.toPrecision(digits))).replace("-", "−");
     const [factor, exponent] = x.toExponential(digits - 1).split("e");
     const raised = [...exponent.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
-    return `${Number(factor)}×10${raised}`.replace("-", "−");
+    return `${Number(factor)}×10${raised}`.replace("-", "−").replace(/^1×/, "");
   }
 
   // 1, 2, ..., 10, and ten lengths for each further decade up to a million.
@@ -120,7 +120,7 @@
     return group;
   }
 
-  const pair = (kappa, nu) => `(${short(kappa)}, ${nu})`.replace(/-/g, "−");
+  const pair = (kappa, nu) => `(${short(kappa)},\u00a0${nu})`.replace(/-/g, "−");
 
   function marker({ kappa, nu, kind, edge }) {
     const x = toX(kappa);
@@ -160,14 +160,15 @@
     const risks = (rows) => rows.map(([t, kappa, nu]) => [t, gate.excessRisk(kappa, nu)]);
     const all = [...paths, own].map(risks);
     const oracle = gate.excessRisk(1, 1);
-    const top = 1.05 * Math.max(zero, ...all.flat().map((row) => row[1]));
+    const top = 1.08 * Math.max(zero, ...all.flat().map((row) => row[1]));
     const ys = linear(0, top, SIZE - EDGE.bottom, EDGE.top);
     const power = 10 ** Math.floor(Math.log10(top));
     const step = power * (top > 5 * power ? 2 : top > 2 * power ? 1 : 0.5);
     const yTicks = [];
-    for (let y = 0; y <= top; y += step) yTicks.push([y, short(y)]);
+    const unit = top < 1e4 ? 1 : power; // large numbers would not fit beside the axis
+    for (let y = 0; y <= top; y += step) yTicks.push([y, short(y / unit)]);
     const xTicks = [-2, -1, 0, 1, 2, 3].map((p) => [10 ** p, String(Number((10 ** p).toPrecision(1)))]);
-    const parts = [axes(xs, ys, xTicks, yTicks, "time t = steps × step size (log scale)", "excess risk")];
+    const parts = [axes(xs, ys, xTicks, yTicks, "time t = steps × step size (log scale)", unit === 1 ? "excess risk" : `excess risk / ${short(unit)}`)];
     for (const [level, dash] of [[zero, "2 4"], [oracle, "8 4"]]) {
       parts.push(path([[first, level], [END, level]], xs, ys, { stroke: "#000", "stroke-dasharray": dash }));
     }
@@ -212,13 +213,14 @@
     curve.setAttribute("aria-label", `Excess risk of the ${chosen.gate} gate along the same paths against time, with the zero predictor and the oracle`);
     const [, kappa, nu] = own[own.length - 1];
     const near = points.find((point) => Math.hypot(point.edge ? 0 : point.kappa - kappa, point.nu - nu) < 0.02);
-    let where = "at no fixed point yet: there the gate is saturated or the flow has hardly begun";
+    let where = "at no fixed point yet: the gate is saturated there, or the flow has hardly begun";
     if (near) where = near.edge ? "on an edge where all points are at rest: one token has all the weight, whatever κ" : `near the ${near.kind} ${pair(near.kappa, near.nu)}`;
     const weight = -gate.riskGradient(kappa, nu)[1] / (2 * zero); // R_nu = -2 g^2 E[weight] for every gate
+    const both = (x, y) => `(${fixed(x)},\u00a0${fixed(y)})`;
     summary.textContent =
-      `${chosen.gate}: from (${fixed(chosen.kappa)}, ${fixed(chosen.nu)}) the flow is at (${fixed(kappa)}, ${fixed(nu)}) ` +
-      `at t = ${END}, ${where}. There the informative token has the mean weight ${short(weight)}, and the excess risk is ` +
-      `${short(gate.excessRisk(kappa, nu))}; oracle ${short(oracle)}, zero predictor ${short(zero)}. λ√(d/2) = ${short(lam * Math.sqrt(d / 2))}.`;
+      `${chosen.gate}: from ${both(chosen.kappa, chosen.nu)} the flow is at ${both(kappa, nu)} at t = ${END}, ${where}. ` +
+      `The mean weight of the informative token is then ${short(weight)}, and the excess risk ${short(gate.excessRisk(kappa, nu))}; ` +
+      `oracle ${short(oracle)}, zero predictor ${short(zero)}. λ√(d/2) = ${short(lam * Math.sqrt(d / 2))}.`;
   }
 
   for (const name of Object.keys(SLIDERS)) {
