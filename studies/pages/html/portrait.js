@@ -199,28 +199,43 @@
     return words.join(", ");
   }
 
+  function where(points, kappa, nu) {
+    const near = points.find((point) => Math.hypot(point.edge ? 0 : point.kappa - kappa, point.nu - nu) < 0.02);
+    if (!near) return "at no fixed point yet: the gate is saturated there, or the flow has hardly begun";
+    if (near.edge) return "on an edge where all points are at rest: one token has all the weight, whatever κ";
+    return `near the ${near.kind} ${pair(near.kappa, near.nu)}`;
+  }
+
+  function describe(chosen, gate, points, own, oracle) {
+    const [, kappa, nu] = own[own.length - 1];
+    const zero = chosen.gamma ** 2;
+    const weight = -gate.riskGradient(kappa, nu)[1] / (2 * zero); // R_nu = -2 g^2 E[weight] for every gate
+    const place = (x, y) => `(${fixed(x)},\u00a0${fixed(y)})`;
+    summary.textContent =
+      `${chosen.gate}: from ${place(chosen.kappa, chosen.nu)} the flow is at ${place(kappa, nu)} at t = ${END}, ` +
+      `${where(points, kappa, nu)}. The mean weight of the informative token is then ${short(weight)}, ` +
+      `and the excess risk ${short(gate.excessRisk(kappa, nu))}; oracle ${short(oracle)}, ` +
+      `zero predictor ${short(zero)}. λ√(d/2) = ${short(chosen.lam * Math.sqrt(chosen.d / 2))}.`;
+    square.setAttribute(
+      "aria-label",
+      `Phase portrait of the ${chosen.gate} gate: arrows of the flow, twelve paths, your path, ` +
+        `fixed points (${counted(points)})`,
+    );
+    curve.setAttribute(
+      "aria-label",
+      `Excess risk of the ${chosen.gate} gate along the same paths against time, with the zero predictor and the oracle`,
+    );
+  }
+
   function draw() {
     const chosen = read();
-    const { lam, gamma, d, L } = chosen;
-    const gate = GATES[chosen.gate]({ lam, gamma, d, L });
-    const zero = gamma ** 2;
+    const gate = GATES[chosen.gate]({ lam: chosen.lam, gamma: chosen.gamma, d: chosen.d, L: chosen.L });
     const points = gate.fixedPoints();
     const paths = STARTS.map(([kappa, nu]) => trajectory(gate, kappa, nu, { end: END }));
     const own = trajectory(gate, chosen.kappa, chosen.nu, { end: END });
     drawSquare(gate, points, paths, own);
-    const oracle = drawRisk(gate, zero, paths, own);
-    square.setAttribute("aria-label", `Phase portrait of the ${chosen.gate} gate: arrows of the flow, twelve paths, your path, fixed points (${counted(points)})`);
-    curve.setAttribute("aria-label", `Excess risk of the ${chosen.gate} gate along the same paths against time, with the zero predictor and the oracle`);
-    const [, kappa, nu] = own[own.length - 1];
-    const near = points.find((point) => Math.hypot(point.edge ? 0 : point.kappa - kappa, point.nu - nu) < 0.02);
-    let where = "at no fixed point yet: the gate is saturated there, or the flow has hardly begun";
-    if (near) where = near.edge ? "on an edge where all points are at rest: one token has all the weight, whatever κ" : `near the ${near.kind} ${pair(near.kappa, near.nu)}`;
-    const weight = -gate.riskGradient(kappa, nu)[1] / (2 * zero); // R_nu = -2 g^2 E[weight] for every gate
-    const both = (x, y) => `(${fixed(x)},\u00a0${fixed(y)})`;
-    summary.textContent =
-      `${chosen.gate}: from ${both(chosen.kappa, chosen.nu)} the flow is at ${both(kappa, nu)} at t = ${END}, ${where}. ` +
-      `The mean weight of the informative token is then ${short(weight)}, and the excess risk ${short(gate.excessRisk(kappa, nu))}; ` +
-      `oracle ${short(oracle)}, zero predictor ${short(zero)}. λ√(d/2) = ${short(lam * Math.sqrt(d / 2))}.`;
+    const oracle = drawRisk(gate, chosen.gamma ** 2, paths, own);
+    describe(chosen, gate, points, own, oracle);
   }
 
   for (const name of Object.keys(SLIDERS)) {

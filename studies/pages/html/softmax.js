@@ -59,8 +59,8 @@ function smoothed(orders, first, last, sigma) {
   return rows;
 }
 
-// A table of [weight, slope, loss, gain] at mu = STEP first, STEP (first + 1), ...
-// reach: the largest |mu| that is asked for. Beyond ``end`` all four are exponentials.
+// A table of [weight, slope, loss, gain] at mu = -STEP half, ..., STEP half.
+// reach: the largest |mu| that is asked for. Beyond STEP end all four are exponentials.
 function softmaxTable({ lam, gamma, L }, reach) {
   const n = L - 1;
   const g2 = gamma * gamma;
@@ -68,10 +68,12 @@ function softmaxTable({ lam, gamma, L }, reach) {
   const grid = (x) => Math.ceil(x / STEP);
   const end = grid(Math.min(reach, 20 + Math.log(L) + 2 * (sigma * sigma + lam * lam)));
   const half = end + STENCIL.length / 2;
+  // In units of STEP: s goes from left to right, x = s + mu from lowest to highest.
   const noiseLeft = grid(-Math.log(n) - (lam * lam) / 2 - FAR);
   const left = Math.min(noiseLeft, -half - grid((sigma * sigma) / 2 + FAR));
   const right = grid(lam * lam + 8 * lam + 4);
   const [psi0, psi1, psi2] = smoothed(3, left, right, lam);
+  // psi_0 is rounded to 1e-16, so its n-th power is good to 1e-16 n.
   const power = (p, exponent) => (exponent > 0 ? Math.exp(exponent * Math.log(p)) : 1);
   const absent = psi0.map((p) => power(p, n));
   const single = psi0.map((p, i) => n * psi1[i] * power(p, n - 1));
