@@ -18,7 +18,7 @@ import torch
 
 from slr import Overlaps, Task, pgd, sample_truth, start_on_sphere
 from slr.dynamics.descent import projected_step, risk_gradients
-from slr.erf_risk import partial_derivatives
+from slr.gates.erf import partial_derivatives
 
 TASK = Task(d=400, L=10, gamma=math.sqrt(0.5))
 LAM, STEP_SIZE, RUNS = 0.1, 4e-3, 60  # reduced runs advance 32 at a time: both threads have work

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from slr.dynamics.portrait import FixedPoint, flow
 from slr.dynamics.trajectory import Trajectory
-from slr.erf_risk import excess_risk
+from slr.risk import excess_risk
 from slr.overlaps import Overlaps
 from slr.task import FloatArray, Task
 from slr.yardsticks import oracle_excess_risk, zero_excess_risk

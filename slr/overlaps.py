@@ -46,6 +46,11 @@ class Overlaps(NamedTuple):
         return Overlaps(*(np.asarray(values)[index] for values in self))
 
 
+def as_arrays(overlaps: Overlaps, lam: Any) -> tuple[Overlaps, Any]:
+    """Overlaps and lam as arrays of floats."""
+    return Overlaps(*(np.asarray(x, dtype=float) for x in overlaps)), np.asarray(lam, dtype=float)
+
+
 ALIGNED = Overlaps(1.0, 1.0, 0.0, 0.0, 0.0)  # k = k*, v = v*: the oracle
 
 

@@ -18,6 +18,8 @@ from numba.extending import overload, register_jitable
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 INLINE = {"forceinline": True}  # a call would stop the compiler from making vector instructions
 inlined = register_jitable(**INLINE)
+# The compiler makes vector instructions of loops over tokens, and may fuse a product with a sum.
+FUSED = {"fastmath": {"contract"}}
 
 
 def gauss_legendre(n: int) -> Any:

@@ -16,9 +16,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, lambertw, logsumexp, softmax
 
-from slr.erf_risk import excess_risk
+from slr.gates import softmax as softmax_gate
 from slr.overlaps import ALIGNED
-from slr.task import FloatArray, Task
+from slr.risk import RiskGate, excess_risk
+from slr.task import FloatArray, Task, check_size
 
 MAX_TOKENS = 2_000_000  # drawn at a time
 
@@ -157,27 +158,38 @@ def _log_symmetric(logits: FloatArray, degree: int) -> FloatArray:
     return sums
 
 
-def oracle_excess_risk(task: Task, lam: Any) -> Any:
-    """Excess risk of the erf predictor at k = k*, v = v*, of the shape of lam.
+def oracle_excess_risk(task: Task, lam: Any, gate: RiskGate = "erf") -> Any:
+    """Excess risk of the predictor at k = k*, v = v*, of the shape of lam.
 
     >>> f"{oracle_excess_risk(task, lam=0.1):.4f}"
     '0.1135'
     """
-    return excess_risk(task, ALIGNED, lam)
+    if gate == "softmax":  # one integral per lam, where a table would be of no use
+        check_size(lam=lam)
+        return np.vectorize(lambda x: softmax_gate.at_point(task, 1.0, x)[0].loss, otypes=[float])(lam)
+    return excess_risk(task, ALIGNED, lam, gate)
 
 
-def best_oracle_lam(task: Task) -> float:
+def best_oracle_lam(task: Task, gate: RiskGate = "erf") -> float:
     """The lam at which the oracle's excess risk is smallest.
 
     >>> f"{best_oracle_lam(task):.4f}"
     '0.0635'
     """
-    # The best lam lies between 1/sqrt(d) and 1/sqrt(L); search a wide bracket on a log scale.
+    # The best lam of erf lies between 1/sqrt(d) and 1/sqrt(L), and that of softmax is about
+    # sqrt(d/2)/gamma^2, as in Bayes' weights: search a wide bracket on a log scale.
     low, high = -math.log(task.d) - 5.0, 5.0
-    grid = np.linspace(low, high, 200)
-    best = grid[np.argmin(oracle_excess_risk(task, np.exp(grid)))]
+    if gate == "softmax":
+        high = math.log(4 * task.signal / min(task.gamma, 1.0) ** 2)
+        low = min(0.0, high) - math.log(task.d)
+    grid = np.linspace(low, high, 200 if gate == "erf" else 60)
+    best = grid[np.argmin(oracle_excess_risk(task, np.exp(grid), gate))]
     width = grid[1] - grid[0]
-    return math.exp(refined(lambda x: float(oracle_excess_risk(task, math.exp(x))), best, width))
+
+    def risk(x: float) -> float:
+        return float(oracle_excess_risk(task, math.exp(x), gate))
+
+    return math.exp(refined(risk, best, width))
 
 
 def oracle_rate(task: Task) -> float:
@@ -206,6 +218,23 @@ def linear_excess_risk(task: Task) -> float:
     """
     g2 = task.gamma**2
     return g2 - g2**2 / (task.L + g2 - 1)
+
+
+def linear_attention_excess_risk(task: Task, *, affine: bool = True) -> float:
+    """Excess risk of the best linear attention, c sum_l (b + X_l.k*) X_l.v*; b = 0 unless affine.
+
+    With b = 0 the best c leaves g^2 r/(1 + r), r = (g^2 + (L-1)/g^2)/h^2. The best b is
+    (1 + g^4/(L-1))/h.
+
+    >>> f"{linear_attention_excess_risk(task):.4f}"
+    '0.0434'
+    """
+    g2, h, n = task.gamma**2, task.signal, task.L - 1
+    if n == 0 and affine:  # b alone: uniform attention
+        return 0.0
+    b = (1 + g2**2 / n) / h if affine else 0.0
+    ratio = (g2 + n / g2 * (1 + b**2)) / (h + b) ** 2
+    return g2 * ratio / (1 + ratio)
 
 
 def zero_excess_risk(task: Task) -> float:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from slr import Experiment, pgd, run_experiment, start_on_sphere
-from slr.dynamics.compiled import SOURCE
+from slr.compiled import SOURCE
 from slr.sweep import Grid, cell_grid, expand_range, sweep, train_cell
 from slr.sweep.cells import seed_sequence
 from slr.sweep.engine import run_batch

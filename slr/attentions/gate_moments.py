@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from slr.erf_risk import gate_moments
+from slr.gates.erf import gate_moments
 from slr.predictor import Gate, activate
 
 NODES = np.linspace(-9, 9, 801)  # standard deviations: 2e-19 of the mass lies beyond
@@ -38,7 +38,7 @@ def moments(gate: Gate, mean: Any, std: Any) -> Moments:
         first = mean * below + std * density
         return Moments(first, mean * first + std**2 * below)
     if gate in ("erf", "one-sided"):
-        f, g = gate_moments(mean, std, 1.0)[::4]
+        f, g = gate_moments(mean, std, 1.0)[::5]
         return Moments(f, g) if gate == "erf" else Moments((1 + f) / 2, (1 + 2 * f + g) / 4)
     mean, std = np.asarray(mean, float), np.asarray(std, float)
     weights = activate(mean[..., None] + std[..., None] * NODES, gate)

@@ -24,7 +24,7 @@ from torch import Tensor
 from slr.attentions.layer import Architecture
 from slr.attentions.layer_gradients import Array, Arrays, pullback, set_reader_gradients
 from slr.attentions.layer_sampling import Stars
-from slr.dynamics.compiled import compiled
+from slr.compiled import compiled
 from slr.predictor import activate
 from slr.task import Task
 

@@ -12,15 +12,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import erf
 
-from slr.dynamics.compiled import compiled
+from slr.compiled import compiled
 from slr.dynamics.steps import inverse_root
+from slr.gates.interface import weigh
 from slr.overlaps import Overlaps
-from slr.special import INLINE, erf_prime
+from slr.special import FUSED, INLINE
 
-# The compiler makes vector instructions of loops over tokens, and may fuse a product with a sum.
-FUSED = {"fastmath": {"contract"}}
 VECTOR = 8  # numbers in the widest vector: arrays of tokens are filled up to a multiple of it
 
 
@@ -50,33 +48,41 @@ def empty_batch(batch_size: int, n: int) -> Batch:
 @compiled(**INLINE)
 def sgd_step(
     overlaps: Overlaps,
+    model: Any,
     constants: Any,
     lam: float,
     step_size: float,
+    learn_lam: bool,
     rng: np.random.Generator,
     batch: Batch,
-) -> Overlaps:
-    """The overlaps after one step; constants d, gamma, n = L - 1, noise_std and batch_size."""
+) -> Any:
+    """The overlaps and lam after one step; constants d, gamma, n = L - 1, noise_std, batch_size.
+
+    The model is that of a gate (slr/gates/interface.py).
+    """
     d, gamma = constants[:2]
     v, k_star, v_star = frame(overlaps)
     sample_tokens(batch, constants, k_star, v_star, rng)
-    weigh(batch.noise, v, lam)
-    weigh(batch.informative, v, lam)
+    weigh(model, batch.noise, batch.informative, constants[2], v, lam)
     noise, signal = add_tokens(batch, constants[2], v)
     add_the_rest(batch.gradient, noise, signal, d, gamma, rng)
 
     k_moved, v_moved = batch.moved[0], batch.moved[1]
     k_moved[:], v_moved[:] = 0.0, 0.0
     k_moved[0], v_moved[0], v_moved[1] = 1.0, v[0], v[1]
-    move(k_moved, batch.gradient[0], step_size)
+    if learn_lam:
+        lam = move_free(k_moved, batch.gradient[0], lam, step_size)
+    else:
+        move(k_moved, batch.gradient[0], step_size)
     move(v_moved, batch.gradient[1], step_size)
-    return Overlaps(
+    moved = Overlaps(
         inner(k_moved, k_star),
         inner(v_moved, v_star),
         inner(v_moved, k_star),
         inner(k_moved, v_star),
         inner(k_moved, v_moved),
     )
+    return moved, lam
 
 
 @compiled(**INLINE)
@@ -113,20 +119,6 @@ def sample_tokens(
             x = h * k_star[j] + gamma * rng.standard_normal()
             batch.informative[rows[j], i] = x
             batch.label[i] += v_star[j] * x
-
-
-@compiled(**FUSED)
-def weigh(tokens: Any, v: Any, lam: float) -> None:
-    """Fill in the tokens' weights but for the error of their sequence, in place.
-
-    A token adds erf(lam X.k) X.v to the prediction: its weights are the derivatives in v and in k,
-    without the factor X.
-    """
-    x1, x2, weight_k, weight_v = tokens[0], tokens[1], tokens[2], tokens[3]
-    for i in range(len(x1)):
-        score = lam * x1[i]
-        weight_k[i] = lam * erf_prime(score) * (v[0] * x1[i] + v[1] * x2[i])
-        weight_v[i] = erf(score)
 
 
 @compiled(**INLINE)
@@ -221,6 +213,20 @@ def move(x: Any, gradient: Any, step_size: float) -> None:
     scale = inverse_root(inner(x, x))
     for j in range(len(x)):
         x[j] *= scale
+
+
+@compiled(**INLINE)
+def move_free(x: Any, gradient: Any, lam: float, step_size: float) -> float:
+    """lam x <- lam x - step_size (gradient in lam x); x stays a unit vector. Return the new lam.
+
+    A prediction depends on lam and k through lam k alone, so that gradient is the one in k over lam.
+    """
+    for j in range(len(x)):
+        x[j] = lam * x[j] - step_size / lam * gradient[j]
+    scale = inverse_root(inner(x, x))
+    for j in range(len(x)):
+        x[j] *= scale
+    return 1 / scale
 
 
 @compiled(**INLINE)

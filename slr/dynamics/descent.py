@@ -6,9 +6,9 @@ This slow, obvious code is the reference for slr/dynamics/reduced.py, which need
 import numpy as np
 
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
-from slr.erf_risk import risk_gradient
 from slr.overlaps import Overlaps
 from slr.predictor import activate, gate_pullback
+from slr.risk import RiskGate, lam_gradient, risk_gradient
 from slr.task import FloatArray, Task, Truth, sample_batch
 
 
@@ -25,31 +25,45 @@ def descend(
     log_every: int,
     batch_size: int | None = None,
     rng: np.random.Generator | None = None,
+    gate: RiskGate = "erf",
+    learn_lam: bool = False,
 ) -> Trajectory:
     """Projected gradient descent on the risk, from unit vectors k and v of shape (runs, d).
 
     With ``batch_size`` and ``rng`` each run descends on the squared error of a fresh batch instead
-    of the risk.
+    of the risk. With ``learn_lam`` it descends in lam k, a vector of any length, instead of k.
     """
     if (batch_size is None) != (rng is None):
         raise ValueError("descent on batches needs both a batch_size and an rng")
     steps = logged_steps(n_steps, log_every)
-    log = [Overlaps.of(k, v, truth)]
+    log, lams = [Overlaps.of(k, v, truth)], [np.full(len(k), float(lam))]
+    lam_t = lams[0]
     for t in range(n_steps):
-        lam_t = lam_at(t, lam, lam_decay)
+        if not learn_lam:
+            lam_t = np.full(len(k), lam_at(t, lam, lam_decay))
         if batch_size is None or rng is None:
-            gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_t)
+            gradient_k, gradient_v = risk_gradients(task, truth, k, v, lam_t, gate)
+            along_k = lam_gradient(task, Overlaps.of(k, v, truth), lam_t, gate) if learn_lam else 0
         else:
             X, y, _ = sample_batch(task, truth, len(k) * batch_size, rng)
             X, y = X.reshape(len(k), batch_size, task.L, task.d), y.reshape(len(k), batch_size)
-            gradient_k, gradient_v = batch_gradients(X, y, k, v, lam_t)
-        k = projected_step(k, gradient_k, step_size)
+            gradient_k, gradient_v = batch_gradients(X, y, k, v, lam_t, gate)
+            along_k = np.sum(k * gradient_k, axis=1) / lam_t if learn_lam else 0
+        if learn_lam:
+            across = (gradient_k - np.sum(k * gradient_k, axis=1)[:, None] * k) / lam_t[:, None]
+            long = lam_t[:, None] * k - step_size * (across + np.asarray(along_k)[:, None] * k)
+            lam_t = np.linalg.norm(long, axis=1)
+            k = long / lam_t[:, None]
+        else:
+            k = projected_step(k, gradient_k, step_size)
         v = projected_step(v, gradient_v, step_size)
         if t + 1 in steps:
             log.append(Overlaps.of(k, v, truth))
+            lams.append(lam_t)
     logged = Overlaps(*(np.array(values).T for values in zip(*log, strict=True)))
-    lams = np.broadcast_to(lam_at(steps, lam, lam_decay), logged.kappa.shape)
-    return Trajectory(task, steps, lams, logged, ~np.isfinite(logged.rho[:, -1]))
+    schedule = np.broadcast_to(lam_at(steps, lam, lam_decay), logged.kappa.shape)
+    lams_logged = np.array(lams).T if learn_lam else schedule
+    return Trajectory(task, steps, lams_logged, logged, ~np.isfinite(logged.rho[:, -1]), gate)
 
 
 def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> FloatArray:
@@ -60,10 +74,10 @@ def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> Flo
 
 
 def risk_gradients(
-    task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: float
+    task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: FloatArray, gate: RiskGate
 ) -> tuple[FloatArray, FloatArray]:
     """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
-    partials = risk_gradient(task, Overlaps.of(k, v, truth), lam)
+    partials = risk_gradient(task, Overlaps.of(k, v, truth), lam, gate)
     r = Overlaps(*(partial[..., None] for partial in partials))
     gradient_k = r.kappa * truth.k_star + r.eta * truth.v_star + r.rho * v
     gradient_v = r.nu * truth.v_star + r.theta * truth.k_star + r.rho * k
@@ -71,12 +85,13 @@ def risk_gradients(
 
 
 def batch_gradients(
-    X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: float
+    X: FloatArray, y: FloatArray, k: FloatArray, v: FloatArray, lam: FloatArray, gate: RiskGate
 ) -> tuple[FloatArray, FloatArray]:
     """The gradients of each run's mean of (y - T(X))^2, for X of shape (runs, n, L, d)."""
+    lam = lam[:, None, None]
     scores, values = lam * np.einsum("rnld,rd->rnl", X, k), np.einsum("rnld,rd->rnl", X, v)
-    weights = activate(scores, "erf")
-    slopes = lam * gate_pullback(scores, values, "erf")
+    weights = activate(scores, gate)
+    slopes = lam * gate_pullback(scores, values, gate)
     error = -2 * (y - np.sum(weights * values, axis=-1)) / y.shape[1]
     gradient_k = np.einsum("rn,rnl,rnld->rd", error, slopes, X)
     gradient_v = np.einsum("rn,rnl,rnld->rd", error, weights, X)

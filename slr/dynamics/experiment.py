@@ -12,6 +12,7 @@ from slr.dynamics import reduced
 from slr.dynamics.steps import MIN_D_SGD
 from slr.dynamics.trajectory import Trajectory
 from slr.overlaps import Overlaps, start_on_manifold, start_on_sphere
+from slr.risk import RiskGate, gate_module
 from slr.task import Task, check_size, check_whole
 
 
@@ -19,8 +20,8 @@ from slr.task import Task, check_size, check_whole
 class Experiment:
     """Everything that training runs depend on; the defaults are the paper's pgd-small-lambda.
 
-    A sweep seeds its random numbers with the names and values of all fields, so a new or renamed
-    field changes every table.
+    A sweep seeds its random numbers with the names and values of all fields but ``gate``, so that
+    both gates begin at the same starts; another new or renamed field changes every table.
 
     >>> Experiment(d=80, optimiser="sgd", runs=3).task
     Task(d=80, L=10, gamma=0.7071067811865476, noise_std=0.0)
@@ -40,9 +41,10 @@ class Experiment:
     log_every: int = 100
     runs: int = 10
     seed: int = 0
+    gate: RiskGate = "erf"
 
     def __post_init__(self) -> None:
-        _ = self.task
+        _ = self.task, gate_module(self.gate)
         check_size(lam=self.lam, lam_decay=self.lam_decay, step_size=self.step_size)
         check_whole(0, n_steps=self.n_steps, seed=self.seed)
         check_whole(1, batch_size=self.batch_size, log_every=self.log_every, runs=self.runs)
@@ -113,7 +115,7 @@ def run_experiment(
     if start is None:
         laws = {"sphere": start_on_sphere, "manifold": start_on_manifold}
         start = laws[experiment.start](experiment.task, experiment.runs, start_rng)
-    names = ("lam", "lam_decay", "step_size", "n_steps", "log_every")
+    names = ("lam", "lam_decay", "step_size", "n_steps", "log_every", "gate")
     options: dict[str, Any] = {name: getattr(experiment, name) for name in names}
     options["progress"] = progress
     if experiment.optimiser == "pgd":

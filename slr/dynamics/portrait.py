@@ -1,16 +1,14 @@
 """The gradient flow on the invariant manifold: its vector field and its fixed points.
 
 notation: d kappa/dt = -(1 - kappa^2) R_kappa,  d nu/dt = -(1 - nu^2) R_nu   (Theorem 5)
-On M the risk has R_kappa = h g^2 (g1 - 2 nu f1) and R_nu = -2 g^2 f (slr/erf_risk.py).
 """
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import erfc
 
-from slr.erf_risk import gate_moments
+from slr.risk import RiskGate, gate_module
 from slr.task import FloatArray, Task
 
 Kind = Literal["minimum", "saddle", "maximum"]
@@ -31,43 +29,35 @@ class FixedPoint:
     kind: Kind  # as a stationary point of the risk on the manifold
 
 
-def flow(task: Task, kappa: Any, nu: Any, lam: float) -> tuple[FloatArray, FloatArray]:
+def flow(
+    task: Task, kappa: Any, nu: Any, lam: float, gate: RiskGate = "erf"
+) -> tuple[FloatArray, FloatArray]:
     """The velocity (d kappa/dt, d nu/dt) on M, for kappa and nu of the same shape.
 
     >>> [round(float(x), 3) for x in flow(task, kappa=0.5, nu=0.5, lam=0.1)]
     [-0.125, 0.5]
     """
-    r_kappa, r_nu = _gradient(task, kappa, nu, lam)
-    return -(1 - kappa**2) * r_kappa, -(1 - nu**2) * r_nu
+    r = gate_module(gate).on_manifold(task, kappa, nu, lam)
+    return -(1 - kappa**2) * r.kappa, -(1 - nu**2) * r.nu
 
 
-def flow_jacobian(task: Task, kappa: float, nu: float, lam: float) -> FloatArray:
+def flow_jacobian(
+    task: Task, kappa: float, nu: float, lam: float, gate: RiskGate = "erf"
+) -> FloatArray:
     """The derivative of the velocity in (kappa, nu), shape (2, 2)."""
-    h, g2 = task.signal, task.gamma**2
-    gate = gate_moments(h * kappa, task.gamma, lam)
-    r_kappa, r_nu = _gradient(task, kappa, nu, lam)
-    r_kappa_kappa = h * h * g2 * (gate.g2 - 2 * nu * gate.f2)
-    r_kappa_nu = -2 * h * g2 * gate.f1
+    r = gate_module(gate).on_manifold(task, kappa, nu, lam)
+    inside_kappa, inside_nu = 1 - kappa**2, 1 - nu**2
     return np.array(
         [
-            [2 * kappa * r_kappa - (1 - kappa**2) * r_kappa_kappa, -(1 - kappa**2) * r_kappa_nu],
-            [-(1 - nu**2) * r_kappa_nu, 2 * nu * r_nu],
+            [2 * kappa * r.kappa - inside_kappa * r.kappa_kappa, -inside_kappa * r.kappa_nu],
+            [-inside_nu * r.kappa_nu, 2 * nu * r.nu],
         ]
     )
 
 
-def _gradient(task: Task, kappa: Any, nu: Any, lam: float) -> tuple[Any, Any]:
-    """R_kappa and R_nu on M, without the cancellation of g1 - 2 nu f1 = 2 f1 (erf(b) - nu)."""
-    h, g2 = task.signal, task.gamma**2
-    gate = gate_moments(h * kappa, task.gamma, lam)
-    scale2 = (lam * task.gamma) ** 2
-    b = lam * h * kappa / np.sqrt((1 + 2 * scale2) * (1 + 4 * scale2))
-    sign = np.where(b < 0, -1.0, 1.0)
-    erf_b_minus_nu = sign * ((1 - sign * nu) - erfc(abs(b)))
-    return 2 * h * g2 * gate.f1 * erf_b_minus_nu, -2 * g2 * gate.f
-
-
-def fixed_points(task: Task, lam: float, *, grid: int = 15) -> list[FixedPoint]:
+def fixed_points(
+    task: Task, lam: float, gate: RiskGate = "erf", *, grid: int = 15
+) -> list[FixedPoint]:
     """Fixed points of the flow in the square, by Newton's method from ``grid`` x ``grid`` starts.
 
     The length of the Newton step decides convergence, not the velocity: for large lam the velocity
@@ -81,24 +71,24 @@ def fixed_points(task: Task, lam: float, *, grid: int = 15) -> list[FixedPoint]:
     starts = np.linspace(-1, 1, grid)
     roots: list[FloatArray] = []
     for start in [np.array([x, y]) for x in starts for y in starts]:
-        point = _newton(task, start, lam)
+        point = _newton(task, start, lam, gate)
         if point is not None and not any(np.abs(point - other).max() < 1e-6 for other in roots):
             roots.append(point)
     points = []
     for kappa, nu in sorted(map(tuple, roots)):
-        eigenvalues = np.linalg.eigvals(flow_jacobian(task, kappa, nu, lam)).real
+        eigenvalues = np.linalg.eigvals(flow_jacobian(task, kappa, nu, lam, gate)).real
         if (eigenvalues != 0).all():
             kind = KINDS[int(np.sign(eigenvalues).sum())]
             points.append(FixedPoint(float(kappa), float(nu), kind))
     return points
 
 
-def _newton(task: Task, point: FloatArray, lam: float) -> FloatArray | None:
+def _newton(task: Task, point: FloatArray, lam: float, gate: RiskGate) -> FloatArray | None:
     for _ in range(NEWTON_STEPS):
-        jacobian = flow_jacobian(task, point[0], point[1], lam)
+        jacobian = flow_jacobian(task, point[0], point[1], lam, gate)
         if not np.isfinite(jacobian).all() or np.linalg.det(jacobian) == 0:
             return None
-        step = np.linalg.solve(jacobian, np.array(flow(task, point[0], point[1], lam)))
+        step = np.linalg.solve(jacobian, np.array(flow(task, point[0], point[1], lam, gate)))
         point = point - step
         if np.abs(point).max() > 1 + 1e-9:
             return None

@@ -11,18 +11,28 @@ from typing import Any
 
 import numpy as np
 
+from slr.compiled import compiled
 from slr.dynamics.batch_step import empty_batch, sgd_step
-from slr.dynamics.compiled import compiled
-from slr.dynamics.steps import LANES, MIN_D_SGD, embedding, lane_of, overlaps_of, pgd_lanes
+from slr.dynamics.steps import (
+    LANES,
+    MIN_D_SGD,
+    embedding,
+    free_lanes,
+    lane_of,
+    overlaps_of,
+    pgd_lanes,
+)
 from slr.dynamics.threads import in_threads
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
-from slr.erf_risk import excess_risk
 from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
+from slr.risk import RiskGate, excess_risk, gate_module
 from slr.task import FloatArray, Task, check_size, check_whole
 
 N_BLOCKS = 50  # reports of progress per call
 PROBE_STEPS = 10  # further steps that show whether the risk still goes down
 RISE_TOLERANCE = 1e-9  # of the risk, relative: far above round-off, far below instability
+MARGIN = 2.0  # the model of a lam that is learned reaches this factor beyond what was seen
+LARGEST_LAM = 64.0  # a run that learns more has diverged
 
 Progress = Callable[[int], object]  # receives the steps just done, summed over runs
 
@@ -36,20 +46,23 @@ def pgd(
     step_size: Any,
     n_steps: int,
     log_every: int,
+    gate: RiskGate = "erf",
+    learn_lam: bool = False,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Projected gradient descent on the risk, from overlaps of shape (runs,).
 
     ``lam``, ``lam_decay`` and ``step_size`` are numbers, or arrays with one entry per run. The
-    trajectory holds the steps 0, log_every, 2 log_every, ... and n_steps.
+    trajectory holds the steps 0, log_every, 2 log_every, ... and n_steps. With ``learn_lam`` the
+    length of k is free, as in a Transformer: a run descends in lam k, from |lam k| = ``lam``.
 
     >>> pgd(task, start, lam=0.1, step_size=4e-3, n_steps=100, log_every=50).step
     array([  0,  50, 100])
     """
-    states, settings = _prepare(task, start, lam, lam_decay, step_size)
+    states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
     steps = logged_steps(n_steps, log_every)
-    log = _pgd_log(task, states, settings, steps, progress)
-    return _trajectory(task, steps, log, settings)
+    log = _pgd_log(task, states, settings, steps, gate, learn_lam=learn_lam, progress=progress)
+    return _trajectory(task, steps, log, settings, gate)
 
 
 def sgd(
@@ -63,6 +76,8 @@ def sgd(
     log_every: int,
     batch_size: int,
     rng: Rngs,
+    gate: RiskGate = "erf",
+    learn_lam: bool = False,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Stochastic gradient descent with fresh batches, from overlaps of shape (runs,).
@@ -79,7 +94,8 @@ def sgd(
             f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for {d=}"
         )
     check_whole(1, batch_size=batch_size)
-    states, settings = _prepare(task, start, lam, lam_decay, step_size)
+    states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
+    model = gate_module(gate).model(task, settings[0, 0], settings[0, 0])  # for its weights alone
     all_steps = logged_steps(n_steps, log_every)
     # Drawing normals is half of the work, and SFC64 is the fastest generator of numpy.
     seeds = [child.integers(2**32, size=8) for child in rng_per_run(rng, len(states))]
@@ -88,18 +104,18 @@ def sgd(
 
     def advance(steps: Any, log: Any) -> None:
         def run(*of_run: Any) -> None:
-            _sgd_run(*of_run, steps, constants)
+            _sgd_run(*of_run, steps, model, constants, learn_lam)
 
-        in_threads(run, states, settings, log, rngs)
+        in_threads(run, settings, log, rngs)
 
     log = _in_blocks(advance, states, all_steps, progress)
-    return _trajectory(task, all_steps, log, settings)
+    return _trajectory(task, all_steps, log, settings, gate)
 
 
 def _prepare(
-    task: Task, start: Overlaps, lam: Any, lam_decay: Any, step_size: Any
+    task: Task, start: Overlaps, lam: Any, lam_decay: Any, step_size: Any, learn_lam: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Checked states of shape (runs, 5) and settings of shape (runs, 3)."""
+    """Checked states of shape (runs, 6), overlaps and lam, and settings of shape (runs, 3)."""
     try:
         states = np.stack(np.broadcast_arrays(*map(np.atleast_1d, start)), axis=1).astype(float)
     except ValueError as error:
@@ -113,26 +129,64 @@ def _prepare(
         if np.shape(value) not in ((), (len(states),)):
             shape = np.shape(value)
             raise ValueError(f"{name} must be a number or one per run, not of shape {shape}")
-    settings = [np.broadcast_to(value, len(states)) for value in named.values()]
-    return states, np.stack(settings, axis=1).astype(float)
+    if learn_lam and (np.any(lam_decay) or not np.all(lam)):
+        raise ValueError("a lam that is learned must start above 0 and needs a lam_decay of 0")
+    rows = [np.broadcast_to(value, len(states)) for value in named.values()]
+    settings = np.stack(rows, axis=1).astype(float)
+    return np.hstack([states, settings[:, :1]]), settings
 
 
 def _pgd_log(
-    task: Task, states: FloatArray, settings: FloatArray, steps: Any, progress: Progress | None
+    task: Task,
+    states: FloatArray,
+    settings: FloatArray,
+    steps: Any,
+    gate: RiskGate,
+    *,
+    learn_lam: bool = False,
+    progress: Progress | None = None,
 ) -> FloatArray:
-    """The states of PGD at the logged steps, shape (runs, n_logged, 5)."""
-    embedded = np.array([embedding(Overlaps(*state)).ravel() for state in states])
-    groups = _groups(settings)
-    vectors = [embedded[runs].T.ravel() for runs in groups]
-    constants = (task.signal, float(task.gamma), task.L - 1)
+    """The states of PGD at the logged steps, shape (runs, n_logged, 6)."""
+    embedded = np.array([embedding(Overlaps(*state[:5])).ravel() for state in states])
+    groups = [_Group(runs, embedded[runs], settings[runs[0]]) for runs in _groups(settings)]
 
     def advance(steps: Any, log: Any) -> None:
-        def run(runs: Any, vectors: Any) -> None:
-            _pgd_group(runs, vectors, settings[runs[0]], log, steps, constants)
+        def run(group: _Group) -> None:
+            if learn_lam:
+                group.descend_freely(task, gate, steps, log)
+            else:
+                group.descend(task, gate, steps, log)
 
-        in_threads(run, groups, vectors)
+        in_threads(run, groups)
 
     return _in_blocks(advance, states, steps, progress)
+
+
+class _Group:
+    """LANES runs with equal settings, as k and v in four dimensions."""
+
+    def __init__(self, runs: Any, embedded: FloatArray, settings: FloatArray) -> None:
+        self.runs, self.settings = runs, settings
+        self.vectors = embedded.T.ravel()
+        self.lam = np.full(LANES, settings[0])
+        self.range = (settings[0], settings[0])  # of lam, if it is learned
+
+    def descend(self, task: Task, gate: RiskGate, steps: Any, log: Any) -> None:
+        """Advance all runs to the last of the steps, and log their states."""
+        lam, lam_decay, _ = self.settings
+        last = max(steps[-1] - 1, steps[0])
+        model = gate_module(gate).model(task, lam_at(last, lam, lam_decay), lam)
+        _pgd_group(self.runs, self.vectors, self.settings, log, steps, model)
+
+    def descend_freely(self, task: Task, gate: RiskGate, steps: Any, log: Any) -> None:
+        """The same with a lam that is learned, by a model whose range widens where lam leaves it."""
+        row, seen = 1, np.array(self.range)
+        while row < len(steps):
+            self.range = (min(self.range[0], seen[0]), max(self.range[1], seen[1]))
+            low, high = self.range[0] / MARGIN, self.range[1] * MARGIN
+            model = gate_module(gate).model(task, low, high)
+            arrays = (self.runs, self.vectors, self.lam, log, steps, seen)
+            row = _free_group(row, (low, high, self.settings[2]), *arrays, model)
 
 
 def _groups(settings: FloatArray) -> list[Any]:
@@ -151,8 +205,8 @@ def _in_blocks(
     steps: Any,
     progress: Progress | None,
 ) -> FloatArray:
-    """The log (runs, n_logged, 5): ``advance`` fills each block from the block's first row."""
-    log = np.empty((len(states), len(steps), 5))
+    """The log (runs, n_logged, 6): ``advance`` fills each block from the block's first row."""
+    log = np.empty((len(states), len(steps), 6))
     log[:, 0] = states
     size = max(1, math.ceil(len(steps) / N_BLOCKS)) if progress else len(steps)
     for first in range(0, len(steps) - 1, size):
@@ -163,57 +217,105 @@ def _in_blocks(
     return log
 
 
-def _trajectory(task: Task, steps: Any, log: FloatArray, settings: FloatArray) -> Trajectory:
-    lam = lam_at(steps, settings[:, :1], settings[:, 1:2])
+def _trajectory(
+    task: Task, steps: Any, log: FloatArray, settings: FloatArray, gate: RiskGate
+) -> Trajectory:
     finite = np.isfinite(log.sum(axis=2))
     diverged = ~finite.all(axis=1)
     for run in np.flatnonzero(diverged):  # keep the last finite state
         bad = int(np.argmin(finite[run]))
         log[run, bad:] = log[run, bad - 1]
-    diverged |= _is_unstable(task, log[:, -1], lam[:, -1], settings[:, 2])
-    return Trajectory(task, steps, lam, _as_overlaps(log), diverged)
+    diverged |= _is_unstable(task, log[:, -1], settings[:, 2], gate)
+    return Trajectory(task, steps, log[..., 5], _as_overlaps(log), diverged, gate)
 
 
-def _is_unstable(task: Task, states: FloatArray, lam: FloatArray, step_size: FloatArray) -> Any:
+def _is_unstable(task: Task, states: FloatArray, step_size: FloatArray, gate: RiskGate) -> Any:
     """Whether further steps of this size on the risk would raise the risk, shape (runs,)."""
+    lam = states[:, 5]
     settings = np.stack([lam, np.zeros(len(states)), step_size], axis=1)
-    log = _pgd_log(task, states, settings, np.arange(PROBE_STEPS + 1), None)
+    log = _pgd_log(task, states, settings, np.arange(PROBE_STEPS + 1), gate)
     unstable = np.asarray(~np.isfinite(log).all(axis=(1, 2)))
-    risks = excess_risk(task, _as_overlaps(log[~unstable]), lam[~unstable, None])
+    risks = excess_risk(task, _as_overlaps(log[~unstable]), lam[~unstable, None], gate)
     rises = np.diff(risks, axis=1) > RISE_TOLERANCE * (1 + abs(risks[:, 1:]))
     unstable[~unstable] = rises.any(axis=1)
     return unstable
 
 
 def _as_overlaps(log: FloatArray) -> Overlaps:
-    return Overlaps(*np.moveaxis(log, -1, 0))
+    return Overlaps(*np.moveaxis(log[..., :5], -1, 0))
 
 
 @compiled(nogil=True)
-def _pgd_group(
-    runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, constants: Any
-) -> None:
+def _pgd_group(runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, model: Any) -> None:
     """Advance k and v of a group of runs, in four dimensions, and log their overlaps."""
     lam, lam_decay, step_size = settings
+    overlaps, slopes = np.empty((5, LANES)), np.empty((5, LANES))
     for row in range(1, len(steps)):
         for t in range(steps[row - 1], steps[row]):
-            pgd_lanes(vectors, constants, lam / (1 + lam_decay * t), step_size)
+            pgd_lanes(vectors, model, lam / (1 + lam_decay * t), step_size, overlaps, slopes)
         for lane in range(LANES):
             k, v = lane_of(vectors, lane)
-            log[runs[lane], row] = overlaps_of(k, v)
+            log[runs[lane], row, :5] = overlaps_of(k, v)
+            log[runs[lane], row, 5] = lam / (1 + lam_decay * steps[row])
+
+
+@compiled(nogil=True)
+def _free_group(
+    row: int,
+    settings: Any,
+    runs: Any,
+    vectors: Any,
+    lam: Any,
+    log: Any,
+    steps: Any,
+    seen: Any,
+    model: Any,
+) -> int:
+    """Advance k, v and lam of a group of runs from a row on, while lam is in the model's range.
+
+    Return the first row that was not reached; vectors and lam are then those of the row before.
+    """
+    low, high, step_size = settings
+    overlaps, slopes = np.empty((5, LANES)), np.empty((5, LANES))
+    while row < len(steps):
+        old_vectors, old_lam = vectors.copy(), lam.copy()
+        for _ in range(steps[row - 1], steps[row]):
+            free_lanes(vectors, model, lam, step_size, overlaps, slopes)
+            for lane in range(LANES):
+                if lam[lane] > LARGEST_LAM:
+                    lam[lane] = math.nan
+                if lam[lane] < low or lam[lane] > high:
+                    seen[0], seen[1] = min(seen[0], lam[lane]), max(seen[1], lam[lane])
+                    vectors[:], lam[:] = old_vectors, old_lam
+                    return row
+        for lane in range(LANES):
+            k, v = lane_of(vectors, lane)
+            log[runs[lane], row, :5] = overlaps_of(k, v)
+            log[runs[lane], row, 5] = lam[lane]
+        row += 1
+    return row
 
 
 @compiled(nogil=True)
 def _sgd_run(
-    overlaps: Any, settings: Any, log: Any, rng: np.random.Generator, steps: Any, constants: Any
+    settings: Any,
+    log: Any,
+    rng: np.random.Generator,
+    steps: Any,
+    model: Any,
+    constants: Any,
+    learn_lam: bool,
 ) -> None:
-    """Advance the overlaps of one run, and log them."""
+    """Advance the overlaps and lam of one run from the first row of its log, and log them."""
     lam, lam_decay, step_size = settings
-    kappa, nu, theta, eta, rho = overlaps
+    kappa, nu, theta, eta, rho, learned = log[0]
     state = Overlaps(kappa, nu, theta, eta, rho)
     batch = empty_batch(constants[4], constants[2])
     for row in range(1, len(steps)):
         for t in range(steps[row - 1], steps[row]):
-            state = sgd_step(state, constants, lam / (1 + lam_decay * t), step_size, rng, batch)
-        log[row] = state
-    overlaps[:] = state
+            lam_t = learned if learn_lam else lam / (1 + lam_decay * t)
+            state, learned = sgd_step(
+                state, model, constants, lam_t, step_size, learn_lam, rng, batch
+            )
+        log[row, :5] = state
+        log[row, 5] = learned if learn_lam else lam / (1 + lam_decay * steps[row])

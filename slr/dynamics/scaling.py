@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from slr.dynamics.compiled import compiled
+from slr.compiled import compiled
 from slr.dynamics.experiment import EXPERIMENTS, Experiment
 from slr.dynamics.stability import predicted_stability_limit
-from slr.dynamics.steps import embedding, gradients, overlaps_of
+from slr.dynamics.steps import chained, embedding, overlaps_of
 from slr.dynamics.trajectory import ALIGNMENT, alignment
+from slr.gates.interface import gradients
 from slr.overlaps import Overlaps, start_on_sphere
-from slr.special import MANY
+from slr.risk import RiskGate, gate_module
 from slr.task import FloatArray, Task
 
 
@@ -48,27 +49,31 @@ def scaled_experiment(name: str, d: int) -> Experiment:
 
 
 @compiled()
-def flow_velocity(y: FloatArray, constants: Any, lam: float) -> FloatArray:
+def flow_velocity(y: FloatArray, model: Any, lam: float) -> FloatArray:
     """Minus the gradients along the spheres, for (k, v) in the embedding as one array of eight."""
     k, v = (y[0], y[1], y[2], y[3]), (y[4], y[5], y[6], y[7])
-    slopes = gradients(k, v, constants, lam, MANY)
-    velocity = np.empty(8)
+    overlaps, slopes, velocity = np.empty((5, 1)), np.empty((5, 1)), np.empty(8)
+    point = overlaps_of(k, v)
+    for i in range(5):
+        overlaps[i, 0] = point[i]
+    gradients(model, overlaps, lam, slopes)
+    both = chained(slopes, v, 0, 0, 3), chained(slopes, k, 0, 2, 1)
     for i in range(2):
-        x, slope = y[4 * i : 4 * i + 4], np.array(slopes[i])
+        x, slope = y[4 * i : 4 * i + 4], np.array(both[i])
         velocity[4 * i : 4 * i + 4] = (slope * x).sum() / (x * x).sum() * x - slope
     return velocity
 
 
-def flow_time_to_align(task: Task, start: Overlaps, lam: float) -> float:
+def flow_time_to_align(task: Task, start: Overlaps, lam: float, gate: RiskGate = "erf") -> float:
     """Time (step_size times steps, for small steps) until the gradient flow is aligned.
 
     The time is infinite if the flow ends elsewhere. A stiff solver needs a few thousand evaluations
     at any d, while PGD would need steps in proportion to d.
     """
-    constants = (task.signal, float(task.gamma), task.L - 1)
+    model = gate_module(gate).model(task, lam, lam)
 
     def velocity(_: float, y: FloatArray) -> FloatArray:
-        return np.asarray(flow_velocity(y, constants, lam))
+        return np.asarray(flow_velocity(y, model, lam))
 
     def aligned(_: float, y: FloatArray) -> float:
         return float(alignment(overlaps_of.py_func(y[:4], y[4:])) - ALIGNMENT)
@@ -83,7 +88,9 @@ def flow_time_to_align(task: Task, start: Overlaps, lam: float) -> float:
     return float(solution.t_events[0][0]) if len(solution.t_events[0]) else math.inf
 
 
-def flow_times_to_align(task: Task, runs: int, rng: np.random.Generator, lam: float) -> FloatArray:
+def flow_times_to_align(
+    task: Task, runs: int, rng: np.random.Generator, lam: float, gate: RiskGate = "erf"
+) -> FloatArray:
     """Times to align of the gradient flow from random starts on the sphere, shape (runs,)."""
     starts = np.transpose(start_on_sphere(task, runs, rng)).tolist()
-    return np.array([flow_time_to_align(task, Overlaps(*start), lam) for start in starts])
+    return np.array([flow_time_to_align(task, Overlaps(*start), lam, gate) for start in starts])

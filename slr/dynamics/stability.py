@@ -8,16 +8,17 @@ and if no eigenvalue is negative.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from slr.dynamics import reduced
-from slr.erf_risk import gate_moments, noise_gate
 from slr.overlaps import Overlaps
+from slr.risk import RiskGate, gate_module
 from slr.task import FloatArray, Task
 
 
-def hessian_eigenvalues(task: Task, lam: float) -> FloatArray:
+def hessian_eigenvalues(task: Task, lam: float, gate: RiskGate = "erf") -> FloatArray:
     """Eigenvalues of the Riemannian Hessian of the risk at the aligned point, ascending.
 
     Two belong to the turns of k towards v* and of v towards k*, and two to turns of k and of v off
@@ -26,30 +27,19 @@ def hessian_eigenvalues(task: Task, lam: float) -> FloatArray:
     >>> hessian_eigenvalues(task, lam=0.1).round(1).tolist()
     [0.0, 0.2, 0.9, 424.0]
     """
-    h, g2, n = task.signal, task.gamma**2, task.L - 1
-    gate = gate_moments(h, task.gamma, lam)
-    first, second = noise_gate(lam)
-    kappa = h * g2 * (gate.g1 - 2 * gate.f1)  # partial derivatives; those in the others are 0
-    nu = -2 * g2 * gate.f
-    eta_theta = -2 * g2 * h * gate.f1
-    eta_rho = -2 * g2 * g2 * gate.f2
-    theta_theta = task.d * gate.g
-    theta_rho = 2 * h * (g2 * gate.g1 + n * first * gate.f)
-    rho_rho = 2 * g2 * (g2 * gate.g2 + 2 * n * first * gate.f1)
-    rho_rho += 2 * n * (second + (n - 1) * first**2)
-
-    mixed = eta_theta + eta_rho + theta_rho + rho_rho
+    r = gate_module(gate).at_the_aligned_point(task, lam)
+    mixed = r.eta_theta + r.eta_rho + r.theta_rho + r.rho_rho
     turns = np.array(
         [
-            [2 * eta_rho + rho_rho - kappa, mixed],
-            [mixed, theta_theta + 2 * theta_rho + rho_rho - nu],
+            [2 * r.eta_rho + r.rho_rho - r.kappa, mixed],
+            [mixed, r.theta_theta + 2 * r.theta_rho + r.rho_rho - r.nu],
         ]
     )
-    off = [-kappa, -nu] if task.d > 2 else []
+    off = [-r.kappa, -r.nu] if task.d > 2 else []
     return np.sort([*np.linalg.eigvalsh(turns), *off])
 
 
-def predicted_stability_limit(task: Task, lam: float) -> float:
+def predicted_stability_limit(task: Task, lam: float, gate: RiskGate = "erf") -> float:
     """The largest step size at which PGD returns to the aligned point: 2 / (largest eigenvalue).
 
     The sharpest direction is nearly the turn of v towards k*, with a curvature of d E[gate^2] and
@@ -58,17 +48,18 @@ def predicted_stability_limit(task: Task, lam: float) -> float:
     >>> round(predicted_stability_limit(task, lam=0.1), 4)
     0.0047
     """
-    return float(2 / hessian_eigenvalues(task, lam)[-1])
+    return float(2 / hessian_eigenvalues(task, lam, gate)[-1])
 
 
-def stability_limit(task: Task, lam: float) -> float:
+def stability_limit(task: Task, lam: float, gate: RiskGate = "erf") -> float:
     """The largest step size at which PGD returns to the aligned point, found by bisection."""
     theta = 1e-3 / task.signal  # v a little off v*, towards k*: the sharpest direction
     start = Overlaps(1.0, math.sqrt(1 - theta**2), theta, 0.0, theta)
     low, high = 1e-3 / task.d, 1e3
     for _ in range(40):
         step_size = math.sqrt(low * high)
-        run = reduced.pgd(task, start, lam=lam, step_size=step_size, n_steps=400, log_every=1)
+        options: dict[str, Any] = {"step_size": step_size, "n_steps": 400, "log_every": 1}
+        run = reduced.pgd(task, start, lam=lam, gate=gate, **options)
         returns = abs(run.overlaps.theta).max() <= theta * (1 + 1e-9)  # at every step
         low, high = (step_size, high) if returns else (low, step_size)
     return low

@@ -1,4 +1,4 @@
-"""One step of PGD in four dimensions, of many runs at once.
+"""One step of PGD in four dimensions, of many runs at once, on the risk of any gate.
 
 The gradients lie in the span of (k*, v*, k, v), so a run never leaves the four dimensions that it
 starts in, and no cost depends on d (docs/theory.md, section 3).
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from slr.dynamics.compiled import compiled
-from slr.erf_risk import partial_derivatives
+from slr.compiled import compiled
+from slr.gates.interface import gradients, lam_gradients
 from slr.overlaps import Overlaps
-from slr.special import FEW, FEW_UP_TO, INLINE, MANY, half_interval
+from slr.special import INLINE
 
 LANES = 32  # runs of PGD that advance together: the paper's 30 fit
 MIN_D_SGD = 6  # the part of the gradients off (k*, v*, k, v) has d - 4 >= 2 dimensions
@@ -50,25 +50,6 @@ def overlaps_of(k: Any, v: Any) -> Overlaps:
 
 
 @compiled(**INLINE)
-def pgd_step(k: Any, v: Any, constants: Any, lam: float, step_size: float, rule: Any) -> Any:
-    """One step of projected gradient descent on the risk; constants h = sqrt(d/2), gamma, L - 1.
-
-    k and v are tuples of coordinates in the embedding: tuples stay in registers.
-    """
-    gradient_k, gradient_v = gradients(k, v, constants, lam, rule)
-    return moved(k, gradient_k, step_size), moved(v, gradient_v, step_size)
-
-
-@compiled(**INLINE)
-def gradients(k: Any, v: Any, constants: Any, lam: float, rule: Any) -> Any:
-    """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
-    r = partial_derivatives(overlaps_of(k, v), *constants, lam, rule)
-    gradient_k = (r.rho * v[0] + r.kappa, r.rho * v[1] + r.eta, r.rho * v[2], r.rho * v[3])
-    gradient_v = (r.rho * k[0] + r.theta, r.rho * k[1] + r.nu, r.rho * k[2], r.rho * k[3])
-    return gradient_k, gradient_v
-
-
-@compiled(**INLINE)
 def moved(x: Any, gradient: Any, step_size: float) -> Any:
     """normalise(x - step_size (I - x x^T) gradient), for tuples of four."""
     keep = 1 + step_size * dot(x, gradient)
@@ -88,28 +69,86 @@ def dot(x: Any, y: Any) -> Any:
     return x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3]
 
 
-@compiled()
-def pgd_lanes(vectors: Any, constants: Any, lam: float, step_size: float) -> None:
-    """One step of LANES runs with equal settings, in place.
+@compiled(**INLINE)
+def lengthened(k: Any, gradient: Any, lam: float, lam_slope: float, step_size: float) -> Any:
+    """lam k - step_size (gradient of the risk in lam k): k of free length, whose length is lam.
 
-    ``vectors`` is flat: coordinate i of (k, v) of a run lies at i LANES + lane.
+    Along k that gradient is the derivative in lam, and across k the one in k over lam.
     """
-    if half_interval(lam * constants[1]) < FEW_UP_TO:
-        _lockstep(vectors, constants, lam, step_size, FEW)
-    else:
-        _lockstep(vectors, constants, lam, step_size, MANY)
+    along = dot(k, gradient)
+    keep = lam - step_size * lam_slope + step_size / lam * along
+    across = step_size / lam
+    return (
+        keep * k[0] - across * gradient[0],
+        keep * k[1] - across * gradient[1],
+        keep * k[2] - across * gradient[2],
+        keep * k[3] - across * gradient[3],
+    )
+
+
+@compiled(**INLINE)
+def chained(slopes: Any, x: Any, lane: int, first: int, second: int) -> Any:
+    """The gradient of the risk in k or v, by the chain rule through the overlaps.
+
+    ``first`` and ``second`` are the overlaps with k* and v*, and x is the other one of k and v.
+    """
+    rho = slopes[4, lane]
+    along_k, along_v = rho * x[0] + slopes[first, lane], rho * x[1] + slopes[second, lane]
+    return along_k, along_v, rho * x[2], rho * x[3]
 
 
 @compiled()
-def _lockstep(vectors: Any, constants: Any, lam: float, step_size: float, rule: Any) -> None:
-    # The loop has no branch, no call and only distances in memory that the compiler knows: so it
-    # becomes vector instructions, and what depends on lam alone is computed once.
+def pgd_lanes(
+    vectors: Any, model: Any, lam: float, step_size: float, overlaps: Any, slopes: Any
+) -> None:
+    """One step of projected gradient descent of LANES runs with equal settings, in place.
+
+    ``vectors`` is flat: coordinate i of (k, v) of a run lies at i LANES + lane. The model is that of
+    a gate (slr/gates/interface.py). ``overlaps`` and ``slopes``, (5, LANES), are filled anew.
+    """
+    fill_overlaps(vectors, overlaps)
+    gradients(model, overlaps, lam, slopes)
     for lane in range(LANES):
         k, v = lane_of(vectors, lane)
-        k, v = pgd_step(k, v, constants, lam, step_size, rule)
-        for i in range(4):
-            vectors[lane + i * LANES] = k[i]
-            vectors[lane + (i + 4) * LANES] = v[i]
+        k_slope, v_slope = chained(slopes, v, lane, 0, 3), chained(slopes, k, lane, 2, 1)
+        put(vectors, lane, moved(k, k_slope, step_size), moved(v, v_slope, step_size))
+
+
+@compiled()
+def free_lanes(
+    vectors: Any, model: Any, lam: Any, step_size: float, overlaps: Any, slopes: Any
+) -> None:
+    """One step of runs that also learn their lam, of shape (LANES,): descent in lam k and v."""
+    fill_overlaps(vectors, overlaps)
+    lam_slopes = np.empty(LANES)
+    gradients(model, overlaps, lam, slopes)
+    lam_gradients(model, overlaps, lam, lam_slopes)
+    for lane in range(LANES):
+        k, v = lane_of(vectors, lane)
+        k_slope, v_slope = chained(slopes, v, lane, 0, 3), chained(slopes, k, lane, 2, 1)
+        long = lengthened(k, k_slope, lam[lane], lam_slopes[lane], step_size)
+        scale = inverse_root(dot(long, long))
+        lam[lane] = 1 / scale
+        k = (scale * long[0], scale * long[1], scale * long[2], scale * long[3])
+        put(vectors, lane, k, moved(v, v_slope, step_size))
+
+
+@compiled(**INLINE)
+def fill_overlaps(vectors: Any, overlaps: Any) -> None:
+    """The overlaps of all lanes, shape (5, LANES)."""
+    for lane in range(LANES):
+        k, v = lane_of(vectors, lane)
+        point = overlaps_of(k, v)
+        for i in range(5):
+            overlaps[i, lane] = point[i]
+
+
+@compiled(**INLINE)
+def put(vectors: Any, lane: int, k: Any, v: Any) -> None:
+    """Store k and v of one of the runs."""
+    for i in range(4):
+        vectors[lane + i * LANES] = k[i]
+        vectors[lane + (i + 4) * LANES] = v[i]
 
 
 @compiled(**INLINE)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slr.erf_risk import excess_risk
 from slr.overlaps import Overlaps, distance_to_manifold
+from slr.risk import RiskGate, excess_risk
 from slr.task import FloatArray, Task, check_whole
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Trajectory:
     lam: FloatArray  # (runs, n_logged)
     overlaps: Overlaps  # of arrays (runs, n_logged)
     diverged: npt.NDArray[np.bool_]  # (runs,)
+    gate: RiskGate = "erf"
 
     @property
     def runs(self) -> int:
@@ -42,7 +43,7 @@ class Trajectory:
 
     @property
     def excess_risk(self) -> FloatArray:
-        return np.asarray(excess_risk(self.task, self.overlaps, self.lam))
+        return np.asarray(excess_risk(self.task, self.overlaps, self.lam, self.gate))
 
     @property
     def distance_to_manifold(self) -> FloatArray:
@@ -80,7 +81,7 @@ class Trajectory:
             "diverged": self.diverged,
             "steps_to_align": self.steps_to_align(),
             **final._asdict(),
-            "excess_risk": excess_risk(self.task, final, self.lam[:, -1]),
+            "excess_risk": excess_risk(self.task, final, self.lam[:, -1], self.gate),
             "distance_to_manifold": distance_to_manifold(final),
         }
         return pd.DataFrame(columns)

@@ -47,8 +47,9 @@ def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
 
 
 def seed_sequence(experiment: Experiment) -> np.random.SeedSequence:
-    """The seed of a cell's random numbers, from all settings of its experiment."""
-    text = json.dumps(asdict(experiment), sort_keys=True)
+    """The seed of a cell's random numbers, from all settings of its experiment but the gate."""
+    settings = {name: value for name, value in asdict(experiment).items() if name != "gate"}
+    text = json.dumps(settings, sort_keys=True)
     return np.random.SeedSequence(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slr.dynamics.compiled import SOURCE
+from slr.compiled import SOURCE
 from slr.dynamics.reduced import Progress
 from slr.sweep.grid import Grid
 from slr.sweep.rows import CELL, open_rows

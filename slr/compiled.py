@@ -1,6 +1,6 @@
 """Compilation with a disk cache that notices every change.
 
-numba's own cache checks only the file of the function. After a change in slr/erf_risk.py it would
+numba's own cache checks only the file of the function. After a change in slr/gates/erf.py it would
 silently keep the compiled loops of slr/dynamics/reduced.py, and with them the old risk. Here the
 cache lies in a folder named after a hash of the whole package's source.
 """
@@ -43,6 +43,6 @@ def _cache_folder() -> Path | None:
     return None
 
 
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = Path(__file__).parent
 SOURCE = source_digest(PACKAGE)  # of the whole package
 CACHE = _cache_folder()
