@@ -24,6 +24,7 @@ from slr.dynamics import steps
 from slr.dynamics.batch_step import frame
 from slr.dynamics.descent import descend
 from slr.dynamics.threads import thread_limit
+from slr.gates import erf
 from slr.overlaps import check_gram, gram_matrix
 from slr.special import FEW, MANY
 from slr.task import Truth
@@ -259,11 +260,12 @@ def test_runs_in_lockstep_do_not_see_each_other() -> None:
 
 
 @pytest.mark.parametrize("rule", [FEW, MANY], ids=["few", "many"])
-def test_runs_in_lockstep_are_vector_instructions(rule: Any) -> None:
-    """A branch or a call in the step would end it silently, and take eight times as long."""
-    step = numba.njit(error_model="numpy")(steps._lockstep.py_func)  # not from the cache
-    step(np.zeros(8 * steps.LANES), (10.0, 0.7, 9), 0.1, 1e-3, rule)
-    (code,) = step.inspect_llvm().values()
+def test_gradients_of_many_runs_are_vector_instructions(rule: Any) -> None:
+    """A branch or a call in the loop would end it silently, and take eight times as long."""
+    loop = numba.njit(error_model="numpy")(erf.gradients_by.py_func)  # not from the cache
+    overlaps = np.zeros((5, steps.LANES))
+    loop(rule, erf.model(PAPER, 0.1, 0.1), overlaps, 0.1, np.empty_like(overlaps))
+    (code,) = loop.inspect_llvm().values()
     assert code.count("fmul <") > 100
 
 

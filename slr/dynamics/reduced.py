@@ -62,7 +62,7 @@ def pgd(
     states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
     steps = logged_steps(n_steps, log_every)
     log = _pgd_log(task, states, settings, steps, gate, learn_lam=learn_lam, progress=progress)
-    return _trajectory(task, steps, log, settings, gate)
+    return _trajectory(task, steps, log, settings, gate, learn_lam)
 
 
 def sgd(
@@ -109,7 +109,7 @@ def sgd(
         in_threads(run, settings, log, rngs)
 
     log = _in_blocks(advance, states, all_steps, progress)
-    return _trajectory(task, all_steps, log, settings, gate)
+    return _trajectory(task, all_steps, log, settings, gate, learn_lam)
 
 
 def _prepare(
@@ -148,7 +148,8 @@ def _pgd_log(
 ) -> FloatArray:
     """The states of PGD at the logged steps, shape (runs, n_logged, 6)."""
     embedded = np.array([embedding(Overlaps(*state[:5])).ravel() for state in states])
-    groups = [_Group(runs, embedded[runs], settings[runs[0]]) for runs in _groups(settings)]
+    lam, equal = states[:, 5], settings[:, 2:] if learn_lam else settings
+    groups = [_Group(r, embedded[r], lam[r], settings[r[0]]) for r in _groups(equal)]
 
     def advance(steps: Any, log: Any) -> None:
         def run(group: _Group) -> None:
@@ -163,13 +164,15 @@ def _pgd_log(
 
 
 class _Group:
-    """LANES runs with equal settings, as k and v in four dimensions."""
+    """LANES runs with equal settings (but for a lam that is learned), in four dimensions."""
 
-    def __init__(self, runs: Any, embedded: FloatArray, settings: FloatArray) -> None:
+    def __init__(
+        self, runs: Any, embedded: FloatArray, lam: FloatArray, settings: FloatArray
+    ) -> None:
         self.runs, self.settings = runs, settings
         self.vectors = embedded.T.ravel()
-        self.lam = np.full(LANES, settings[0])
-        self.range = (settings[0], settings[0])  # of lam, if it is learned
+        self.lam = lam  # if it is learned
+        self.range = (lam.min(), lam.max())
 
     def descend(self, task: Task, gate: RiskGate, steps: Any, log: Any) -> None:
         """Advance all runs to the last of the steps, and log their states."""
@@ -218,24 +221,32 @@ def _in_blocks(
 
 
 def _trajectory(
-    task: Task, steps: Any, log: FloatArray, settings: FloatArray, gate: RiskGate
+    task: Task,
+    steps: Any,
+    log: FloatArray,
+    settings: FloatArray,
+    gate: RiskGate,
+    learn_lam: bool,
 ) -> Trajectory:
     finite = np.isfinite(log.sum(axis=2))
     diverged = ~finite.all(axis=1)
     for run in np.flatnonzero(diverged):  # keep the last finite state
         bad = int(np.argmin(finite[run]))
         log[run, bad:] = log[run, bad - 1]
-    diverged |= _is_unstable(task, log[:, -1], settings[:, 2], gate)
+    diverged |= _is_unstable(task, log[:, -1], settings, gate, learn_lam)
     return Trajectory(task, steps, log[..., 5], _as_overlaps(log), diverged, gate)
 
 
-def _is_unstable(task: Task, states: FloatArray, step_size: FloatArray, gate: RiskGate) -> Any:
+def _is_unstable(
+    task: Task, states: FloatArray, settings: FloatArray, gate: RiskGate, learn_lam: bool
+) -> Any:
     """Whether further steps of this size on the risk would raise the risk, shape (runs,)."""
-    lam = states[:, 5]
-    settings = np.stack([lam, np.zeros(len(states)), step_size], axis=1)
-    log = _pgd_log(task, states, settings, np.arange(PROBE_STEPS + 1), gate)
+    now = np.stack([states[:, 5], np.zeros(len(states)), settings[:, 2]], axis=1)
+    log = _pgd_log(
+        task, states, now, np.arange(PROBE_STEPS + 1), gate, learn_lam=learn_lam
+    )
     unstable = np.asarray(~np.isfinite(log).all(axis=(1, 2)))
-    risks = excess_risk(task, _as_overlaps(log[~unstable]), lam[~unstable, None], gate)
+    risks = excess_risk(task, _as_overlaps(log[~unstable]), log[~unstable, :, 5], gate)
     rises = np.diff(risks, axis=1) > RISE_TOLERANCE * (1 + abs(risks[:, 1:]))
     unstable[~unstable] = rises.any(axis=1)
     return unstable

@@ -106,7 +106,8 @@ class _Piece(NamedTuple):
         width = min(STEPS_PER_PIECE * step, max(high - low, NARROWEST))
         count = max(1, math.ceil((high - low) / width))
         x = chebyshev.chebpts1(in_mu)
-        tau = chebyshev.chebpts1(in_lam + 1) if lam_high > lam_low else np.zeros(1)
+        constant = lam_high == lam_low or task.L == 1  # in lam
+        tau = np.zeros(1) if constant else chebyshev.chebpts1(in_lam + 1)
         middle, half = (lam_low + lam_high) / 2, (lam_high - lam_low) / 2
         nodes = Nodes(low, width, count, x)
         values = [coefficients(task, middle + half * t, nodes, step) for t in tau]
@@ -184,7 +185,7 @@ def look_up(table: Table, mu: Any, lam: Any, found: Any) -> None:
     by_lam = len(found) > 2 * WIDTH
     in_lam, in_mu = polynomials.shape[1], polynomials.shape[2]
     inner, inner_slope = np.zeros((in_mu, WIDTH)), np.zeros((in_mu, WIDTH))
-    last, last_lam, half = -1, -1.0, 0.0
+    last, last_lam = -1, -1.0
     for point in range(len(mu)):
         piece = 0
         while piece < len(low) - 1 and lam[point] > cuts[piece + 1]:
@@ -194,13 +195,13 @@ def look_up(table: Table, mu: Any, lam: Any, found: Any) -> None:
         place = count if place > count else (place if place > 0.0 else place * 0.0)  # NaN stays
         interval = first[piece] + int(min(place, count - 1)) if place == place else first[piece]
         x = 2 * (place - (interval - first[piece])) - 1
+        half = (cuts[piece + 1] - cuts[piece]) / 2
         if in_lam == 1:
             row = polynomials[interval, 0]
         else:
             row = inner
             if interval != last or lam[point] != last_lam:  # neighbours often share both
                 last, last_lam = interval, lam[point]
-                half = (cuts[piece + 1] - cuts[piece]) / 2
                 tau = (lam[point] - cuts[piece]) / half - 1
                 _in_lam(polynomials[interval], tau, inner, inner_slope, by_lam)
         value, slope = _in_mu(row, x)
