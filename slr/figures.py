@@ -15,8 +15,8 @@ from matplotlib.ticker import MaxNLocator
 
 from slr.dynamics.portrait import FixedPoint, flow
 from slr.dynamics.trajectory import Trajectory
-from slr.risk import excess_risk
 from slr.overlaps import Overlaps
+from slr.risk import RiskGate, excess_risk
 from slr.task import FloatArray, Task
 from slr.yardsticks import oracle_excess_risk, zero_excess_risk
 
@@ -92,7 +92,7 @@ def plot_experiment(
 
         draw(risk, trajectory.excess_risk, BLUE, "trained", True)
         zero = zero_excess_risk(trajectory.task)
-        oracle = oracle_excess_risk(trajectory.task, trajectory.lam[0])
+        oracle = oracle_excess_risk(trajectory.task, trajectory.lam[0], trajectory.gate)
         risk.axhline(zero, color=GREY, ls=":", label="zero predictor")
         label = r"oracle $(k^\star, v^\star)$ at $\lambda_t$"
         risk.plot(step, oracle, color=RED, ls="--", label=label)
@@ -159,7 +159,11 @@ def _draw_paths(ax: Axes, trajectory: Trajectory, which: Sequence[int]) -> None:
 
 
 def plot_portrait(
-    task: Task, lam: float, points: Sequence[FixedPoint], trajectory: Trajectory | None = None
+    task: Task,
+    lam: float,
+    points: Sequence[FixedPoint],
+    trajectory: Trajectory | None = None,
+    gate: RiskGate = "erf",
 ) -> Figure:
     """Fixed points and runs on the landscape of the risk; the flow with its speed as colour."""
     with journal_style():
@@ -167,7 +171,7 @@ def plot_portrait(
         axis = np.linspace(-1, 1, 121)
         kappa, nu = np.meshgrid(axis, axis)
         zero = np.zeros_like(kappa)
-        risk = excess_risk(task, Overlaps(kappa, nu, zero, zero, zero), lam)
+        risk = excess_risk(task, Overlaps(kappa, nu, zero, zero, zero), lam, gate)
         filled = landscape.contourf(axis, axis, risk, levels=24, cmap="cividis")
         landscape.contour(axis, axis, risk, levels=24, colors="white", linewidths=0.3)
         figure.colorbar(filled, ax=landscape, label="excess risk", shrink=0.85)
@@ -177,22 +181,34 @@ def plot_portrait(
             first, *_ = landscape.plot(*paths, color="white", lw=1.2, path_effects=edge)
             first.set_label(f"{trajectory.runs} PGD runs")
             landscape.plot(paths[0][0], paths[1][0], "o", color="white", mec=BLACK, ms=4)
-        velocity = flow(task, kappa, nu, lam)
-        speed = np.hypot(*velocity)
-        stream = field.streamplot(
-            axis, axis, *velocity, color=speed, cmap="viridis", density=1.4, linewidth=1.0,
-            arrowsize=0.9,
-        )  # fmt: skip
-        figure.colorbar(stream.lines, ax=field, label="speed of the flow", shrink=0.85)
-        for ax, title in ((landscape, r"risk on $\mathcal{M}$"), (field, "gradient flow")):
-            _draw_fixed_points(ax, points)
-            ax.grid(visible=False)
-            ax.set(xlabel=KAPPA, ylabel=NU, xlim=(-1, 1), ylim=(-1, 1), aspect="equal", title=title)
+        stream = draw_flow(field, task, lam, points, gate)
+        figure.colorbar(stream, ax=field, label="speed of the flow", shrink=0.85)
+        field.set_title("gradient flow")
+        _draw_fixed_points(landscape, points)
+        landscape.grid(visible=False)
+        landscape.set(xlabel=KAPPA, ylabel=NU, xlim=(-1, 1), ylim=(-1, 1), aspect="equal")
+        landscape.set_title(r"risk on $\mathcal{M}$")
         legend = landscape.get_legend_handles_labels()
         figure.legend(*legend, loc="outside lower center", ncols=4)
         title = rf"$d={task.d}$, $L={task.L}$, $\gamma^2={task.gamma**2:g}$, $\lambda={lam:g}$"
         figure.suptitle(title, fontsize=9)
         return figure
+
+
+def draw_flow(
+    ax: Axes, task: Task, lam: float, points: Sequence[FixedPoint], gate: RiskGate = "erf"
+) -> Any:
+    """Streamlines of the flow on the manifold, coloured by speed, and its fixed points."""
+    axis = np.linspace(-1, 1, 121)
+    velocity = flow(task, *np.meshgrid(axis, axis), lam, gate)
+    stream = ax.streamplot(
+        axis, axis, *velocity, color=np.hypot(*velocity), cmap="viridis", density=1.4,
+        linewidth=1.0, arrowsize=0.9,
+    )  # fmt: skip
+    _draw_fixed_points(ax, points)
+    ax.grid(visible=False)
+    ax.set(xlabel=KAPPA, ylabel=NU, xlim=(-1, 1), ylim=(-1, 1), aspect="equal")
+    return stream.lines
 
 
 def _draw_fixed_points(ax: Axes, points: Sequence[FixedPoint]) -> None:

@@ -10,6 +10,7 @@ from studies.theory import (
     paper,
     portrait,
     scaling,
+    softmax,
     success,
     sweep,
     yardsticks,
@@ -17,7 +18,7 @@ from studies.theory import (
 
 BEYOND_THE_PAPER = (
     yardsticks, scaling, success, layer, activations, conditional_mean, locations,
-    noise_length, sweep,
+    noise_length, softmax, sweep,
 )  # fmt: skip
 PRACTICE = (
     dataset.STUDY, dataset.WIDE_STUDY, figure1.STUDY, *probed.STUDIES, bridge.STUDY,

@@ -3,6 +3,8 @@
 This slow, obvious code is the reference for slr/dynamics/reduced.py, which needs five numbers only.
 """
 
+from typing import Any
+
 import numpy as np
 
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
@@ -74,7 +76,7 @@ def projected_step(x: FloatArray, gradient: FloatArray, step_size: float) -> Flo
 
 
 def risk_gradients(
-    task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: FloatArray, gate: RiskGate
+    task: Task, truth: Truth, k: FloatArray, v: FloatArray, lam: Any, gate: RiskGate = "erf"
 ) -> tuple[FloatArray, FloatArray]:
     """The gradients of the risk in k and in v, by the chain rule through the overlaps."""
     partials = risk_gradient(task, Overlaps.of(k, v, truth), lam, gate)

@@ -11,10 +11,11 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
 from slr.dynamics import reduced
 from slr.overlaps import Overlaps
-from slr.risk import RiskGate, gate_module
+from slr.risk import RiskGate, gate_module, risk_gradient
 from slr.task import FloatArray, Task
 
 
@@ -49,6 +50,46 @@ def predicted_stability_limit(task: Task, lam: float, gate: RiskGate = "erf") ->
     0.0047
     """
     return float(2 / hessian_eigenvalues(task, lam, gate)[-1])
+
+
+def slope_on_spheres(task: Task, overlaps: Overlaps, lam: Any, gate: RiskGate = "erf") -> Any:
+    """Length of the gradient of the risk along both spheres, of the shape of the overlaps.
+
+    It is 0 at stationary points of training, and only there.
+    """
+    kappa, nu, theta, eta, rho = overlaps
+    r = risk_gradient(task, overlaps, lam, gate)
+    # squares of R_kappa k* + R_eta v* + R_rho v and of R_nu v* + R_theta k* + R_rho k
+    square_k = r.kappa**2 + r.eta**2 + r.rho**2 + 2 * r.rho * (r.kappa * theta + r.eta * nu)
+    square_v = r.nu**2 + r.theta**2 + r.rho**2 + 2 * r.rho * (r.nu * eta + r.theta * kappa)
+    along_k = r.kappa * kappa + r.eta * eta + r.rho * rho
+    along_v = r.nu * nu + r.theta * theta + r.rho * rho
+    return np.sqrt(np.maximum(square_k - along_k**2 + square_v - along_v**2, 0))
+
+
+def smallest_slope_at_v_star(
+    task: Task, lam: float, gate: RiskGate = "erf"
+) -> tuple[float, Overlaps]:
+    """The smallest slope_on_spheres with k = v*, over all v, and where it is.
+
+    It is 0 if the swapped point exists, k = v* with v along k*, at which erf runs may end. There
+    v = theta k* + nu v* + (the rest), so that rho = nu.
+    """
+
+    def slope(x: FloatArray) -> float:
+        return float(slope_on_spheres(task, at(*x), lam, gate))
+
+    def at(radius: Any, angle: Any) -> Overlaps:
+        theta, nu = radius * np.cos(angle), radius * np.sin(angle)
+        return Overlaps(0 * theta, nu, theta, 0 * theta + 1.0, nu)
+
+    grid = np.meshgrid(np.linspace(0, 1, 101), np.linspace(-np.pi, np.pi, 121), indexing="ij")
+    slopes = slope_on_spheres(task, at(*grid), lam, gate)
+    first = [x.ravel()[np.argmin(slopes)] for x in grid]
+    bounds = ((0.0, 1.0), (-4.0, 4.0))
+    options = {"xatol": 1e-12, "fatol": 1e-15, "maxiter": 2000}
+    best = minimize(slope, first, method="Nelder-Mead", bounds=bounds, options=options)
+    return float(best.fun), at(*best.x)
 
 
 def stability_limit(task: Task, lam: float, gate: RiskGate = "erf") -> float:

@@ -1,0 +1,358 @@
+"""Softmax instead of erf: yardsticks, the landscape, and how training ends.
+
+Real attention is a softmax. Its risk is exact here (docs/theory.md, section 15), so that both gates
+can be compared without a sample: the best each can do, whether the swapped point exists at which
+erf runs may end, how many of 600 runs end there, and what happens if lam is learned.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from studies.rendering import number
+from studies.study import (
+    BEFORE,
+    IDENTITY,
+    PROTOTYPE,
+    Claim,
+    Result,
+    Said,
+    SlrOptions,
+    Tables,
+    progress_bar,
+    slr_study,
+)
+
+if TYPE_CHECKING:
+    from slr.task import Task
+
+GATES = ("erf", "softmax")
+LAMS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+TIME = 80.0  # step size times steps: that of the paper's pgd-small-lambda
+STEP_SIZE = 4e-3  # the paper's, or half the stability limit if that is less
+LEARNED_FROM = 0.1  # the lam at which learning begins
+LEARNED_STEP = 1e-3  # a larger step size is beyond stability for erf's lam k
+AFTER_FIRST = "set after a first run with the paper's 30 starts"
+ENDS = {"aligned": "aligned", "swapped": "swapped", "elsewhere": "elsewhere"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SlrOptions):
+    runs: int = 600
+    """Number of runs per gate and lambda."""
+    d: int = 400
+    """Dimension of the training runs; the default is the paper's."""
+
+
+def run(options: Options) -> Result:
+    from slr.dynamics.experiment import EXPERIMENTS
+    from slr.dynamics.portrait import fixed_points
+    from studies.theory.figures.softmax import plot_softmax
+
+    task = replace(EXPERIMENTS["pgd-small-lambda"].task, d=options.d)
+    lams = LAMS[1::3] if options.smoke else LAMS
+    runs = min(options.runs, 8) if options.smoke else options.runs
+    rng = np.random.default_rng(options.seed)
+    yardsticks = best_risks(options, rng.spawn(1)[0])
+    ends, share = trained_ends(task, lams, runs, options, rng.spawn(1)[0])
+    learned = learned_runs(task, runs, options, rng.spawn(1)[0])
+    points = [
+        {"gate": gate, "lam": lam, **vars(point)}
+        for gate in GATES
+        for lam in lams
+        for point in fixed_points(task, lam, gate)  # type: ignore[arg-type]
+    ]
+    tables = {
+        "yardsticks": yardsticks,
+        "ends": ends,
+        "shares": share,
+        "slopes": swapped_point(task, lams),
+        "fixed_points": pd.DataFrame(points),
+        "learned": learned,
+        "published": published_ends(options),
+    }
+    return Result(tables, {"softmax": plot_softmax(tables, task)})
+
+
+def best_risks(options: Options, rng: np.random.Generator) -> pd.DataFrame:
+    """The best risk of each attention at k*, v*, and Bayes, by length; d small enough to see it."""
+    from slr import yardsticks as y
+    from slr.task import Task
+
+    lengths = (2, 100) if options.smoke else (2, 5, 10, 30, 100, 300, 1000, 3000, 10_000)
+    n_samples = 2_000 if options.smoke else 40_000
+    rows = []
+    with progress_bar("yardsticks", 2 * len(lengths)) as progress:
+        for gamma in (1.0, math.sqrt(1 / 2)):
+            for L in lengths:
+                task = Task(d=40, L=L, gamma=gamma)
+                row: dict[str, Any] = {"d": task.d, "L": L, "gamma": gamma}
+                bayes = y.bayes_excess_risk(task, min(n_samples, 4_000_000 // L), rng)
+                row |= {"bayes": bayes.value, "bayes_stderr": bayes.stderr}
+                for gate in GATES:
+                    lam = y.best_oracle_lam(task, gate)  # type: ignore[arg-type]
+                    row[f"{gate}_lam"] = lam
+                    row[gate] = float(y.oracle_excess_risk(task, lam, gate))  # type: ignore[arg-type]
+                row["linear attention"] = y.linear_attention_excess_risk(task, affine=False)
+                row["affine attention"] = y.linear_attention_excess_risk(task)
+                row["linear"] = y.linear_excess_risk(task)
+                rows.append(row)
+                progress(1)
+    return pd.DataFrame(rows)
+
+
+def trained_ends(
+    task: "Task", lams: Any, runs: int, options: Options, rng: np.random.Generator
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """How runs from the sphere end at constant lam, one row per run; and shares, with intervals.
+
+    Both gates begin at the same starts, and train for the same time.
+    """
+    from scipy.stats import binomtest
+
+    from slr.dynamics.reduced import pgd
+    from slr.dynamics.stability import predicted_stability_limit
+    from slr.overlaps import start_on_sphere
+    from slr.yardsticks import oracle_excess_risk
+
+    start = start_on_sphere(task, runs, rng)
+    parts, rows = [], []
+    with progress_bar("training", len(GATES) * len(lams)) as progress:
+        for gate in GATES:
+            for lam in lams:
+                limit = predicted_stability_limit(task, lam, gate)  # type: ignore[arg-type]
+                step_size = min(STEP_SIZE, limit / 2)
+                n_steps = 200 if options.smoke else math.ceil(TIME / step_size)
+                settings: dict[str, Any] = {"lam": lam, "step_size": step_size, "gate": gate}
+                settings |= {"n_steps": n_steps, "log_every": n_steps}
+                outcomes = pgd(task, start, **settings).outcomes()
+                kinds = [outcomes["aligned"], outcomes["swapped"]]
+                outcomes["ended"] = np.select(kinds, list(ENDS)[:2], "elsewhere")
+                parts.append(outcomes.assign(gate=gate, lam=lam, step_size=step_size))
+                row: dict[str, Any] = {"gate": gate, "lam": lam, "runs": runs}
+                for kind in ENDS:
+                    count = int((outcomes["ended"] == kind).sum())
+                    interval = binomtest(count, runs).proportion_ci()
+                    row |= {kind: count / runs, f"{kind}_low": interval.low}
+                    row |= {f"{kind}_high": interval.high}
+                row["excess_risk"] = outcomes["excess_risk"].median()
+                row["oracle"] = float(oracle_excess_risk(task, lam, gate))  # type: ignore[arg-type]
+                row["kappa"] = outcomes["kappa"].median()
+                rows.append(row)
+                progress(1)
+    return pd.concat(parts, ignore_index=True), pd.DataFrame(rows)
+
+
+def swapped_point(task: "Task", lams: Any) -> pd.DataFrame:
+    """The smallest slope of the risk with k = v*, over all v: 0 if the swapped point exists."""
+    from slr.dynamics.stability import smallest_slope_at_v_star
+
+    rows = []
+    for gate in GATES:
+        for lam in lams:
+            slope, where = smallest_slope_at_v_star(task, lam, gate)  # type: ignore[arg-type]
+            rows.append({"gate": gate, "lam": lam, "slope": slope, **where._asdict()})
+    return pd.DataFrame(rows).astype({name: float for name in ("slope", "nu", "theta")})
+
+
+def learned_runs(
+    task: "Task", runs: int, options: Options, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Training with a lam that is learned, one row per gate, run and logged step."""
+    from slr.dynamics.reduced import pgd
+    from slr.overlaps import start_on_sphere
+
+    start = start_on_sphere(task, runs, rng)
+    n_steps = 400 if options.smoke else math.ceil(TIME / LEARNED_STEP)
+    settings: dict[str, Any] = {"lam": LEARNED_FROM, "step_size": LEARNED_STEP}
+    settings |= {"n_steps": n_steps, "log_every": n_steps // 80, "learn_lam": True}
+    parts = []
+    for gate in GATES:
+        total = runs * n_steps
+        with progress_bar(f"lam learned, {gate}", total) as progress:
+            trajectory = pgd(task, start, **settings, gate=gate, progress=progress)  # type: ignore[arg-type]
+        aligned = trajectory.aligned()
+        table = trajectory.to_frame().assign(gate=gate)
+        parts.append(table.assign(aligned=aligned[table["run"].to_numpy()]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def published_ends(options: Options) -> pd.DataFrame:
+    """How the paper's own 30 starts end, at three lam and with both gates."""
+    from slr.dynamics.experiment import EXPERIMENTS, published_start
+    from slr.dynamics.reduced import pgd
+
+    experiment = EXPERIMENTS["pgd-small-lambda"]
+    start, rows = published_start("pgd-small-lambda"), []
+    n_steps = 200 if options.smoke else experiment.n_steps
+    for gate in GATES:
+        for lam in (0.05, 0.1, 0.2):
+            settings: dict[str, Any] = {"lam": lam, "step_size": experiment.step_size}
+            settings |= {"n_steps": n_steps, "log_every": n_steps, "gate": gate}
+            outcomes = pgd(experiment.task, start, **settings).outcomes()
+            row = {"gate": gate, "lam": lam, "runs": len(outcomes)}
+            row |= {kind: int(outcomes[kind].sum()) for kind in ("aligned", "swapped")}
+            row["excess_risk"] = outcomes["excess_risk"].median()
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def claims(tables: Tables) -> Iterator[Claim]:
+    published = tables["published"].query("gate == 'softmax'")
+    yield Claim(
+        claim="softmax, constant lambda 0.05, 0.1 and 0.2: the paper's 30 starts that align",
+        required="all 30, at each",
+        origin=PROTOTYPE,
+        measured=", ".join(f"{row.aligned} of {row.runs}" for row in published.itertuples()),
+        passed=bool((published["aligned"] == published["runs"]).all()),
+    )
+    shares = tables["shares"].set_index(["gate", "lam"])
+    row = shares.loc[("softmax", 0.1)]
+    yield Claim.at_least(
+        "... of random starts, lambda 0.1: share that aligns", row["aligned"], 0.99,
+        low=row["aligned_low"], high=row["aligned_high"], origin=BEFORE,
+    )  # fmt: skip
+    softmax, erf = shares.loc["softmax"], shares.loc["erf"]
+    yield Claim(
+        claim="softmax: runs that end at the swapped point, at any lambda",
+        required="none",
+        origin=BEFORE,
+        measured=f"{softmax['swapped'].max():.3f} at most",
+        interval=f"(erf: up to {erf['swapped'].max():.3f})",
+        passed=bool((softmax["swapped"] == 0).all()),
+    )
+    slopes = tables["slopes"].set_index("gate")["slope"]
+    yield Claim(
+        claim="smallest slope of the risk with k at v*, over all v and lambda: softmax",
+        required="above 1e-3: the swapped point does not exist",
+        origin=BEFORE,
+        measured=f"{slopes['softmax'].min():.2g}",
+        passed=bool(slopes["softmax"].min() > 1e-3),
+    )
+    yield Claim(
+        claim="... erf, whose runs end there",
+        required="below 1e-6: the swapped point exists",
+        origin=BEFORE,
+        measured=f"{slopes['erf'].max():.2g}",
+        passed=bool(slopes["erf"].max() < 1e-6),
+    )
+    minima = tables["fixed_points"].query("gate == 'softmax' and kind == 'minimum'")
+    yield Claim(
+        claim="softmax on the manifold: minima, at any lambda",
+        required="(1, 1) and no other",
+        origin=IDENTITY,
+        measured=" and ".join(sorted({f"({k:g}, {n:g})" for k, n in minima[["kappa", "nu"]].values})),
+        passed=bool((minima[["kappa", "nu"]] == 1).all(axis=None)),
+    )
+    best = tables["yardsticks"].query("gamma == 1")
+    apart = abs(best["softmax"] - best["bayes"]) / best["bayes_stderr"]
+    yield Claim(
+        claim="gamma = 1: the best softmax is Bayes; lambda over sqrt(d/2), and standard errors apart",
+        required="lambda within 1%, risk within 4 standard errors",
+        origin=IDENTITY,
+        measured=f"{(best['softmax_lam'] / np.sqrt(best['d'] / 2)).max():.4f}, {apart.max():.1f}",
+        passed=bool(
+            (abs(best["softmax_lam"] / np.sqrt(best["d"] / 2) - 1) < 0.01).all()
+            and (apart < 4).all()
+        ),
+    )
+    yield from learned_claims(tables["learned"])
+
+
+def learned_claims(learned: pd.DataFrame) -> Iterator[Claim]:
+    from slr.dynamics.experiment import EXPERIMENTS
+    from slr.yardsticks import best_oracle_lam, oracle_excess_risk
+
+    last = learned[learned["step"] == learned["step"].max()].set_index("gate")
+    task = EXPERIMENTS["pgd-small-lambda"].task
+    best = float(oracle_excess_risk(task, best_oracle_lam(task)))
+    for gate in GATES:
+        rows = last.loc[gate]
+        yield Claim.at_least(
+            f"{gate}, lambda learned: share of runs that aligns",
+            rows["aligned"].mean(),
+            0.99,
+            origin=AFTER_FIRST,
+        )
+    yield Claim.at_most(
+        "... softmax: excess risk at the end, in every run", last.loc["softmax", "excess_risk"],
+        1e-3, origin=AFTER_FIRST,
+    )  # fmt: skip
+    ratio = last.loc["erf"].query("aligned")["excess_risk"] / best
+    yield Claim.at_most(
+        "... erf: excess risk of aligned runs, over that of the best constant lambda", ratio, 1.01,
+        origin=AFTER_FIRST,
+    )  # fmt: skip
+
+
+def says(tables: Tables) -> Said:
+    shares = tables["shares"]
+    shown = shares.assign(**{kind: shares[kind].map("{:.3f}".format) for kind in ENDS})
+    risks = {name: shares[name].map(lambda x: number(x, 4)) for name in ("excess_risk", "oracle")}
+    shown = shown.assign(**risks, kappa=shares["kappa"].map("{:.2f}".format))
+    shown = shown.set_index(["gate", "lam"])[[*ENDS, "excess_risk", "oracle", "kappa"]]
+    names = {"excess_risk": "excess risk, median", "oracle": "oracle at this lambda"}
+    names |= {"kappa": "kappa, median"}
+    slopes = tables["slopes"].pivot_table(index="lam", columns="gate", values="slope")
+    learned = tables["learned"]
+    last = learned[learned["step"] == learned["step"].max()]
+    ended = last.groupby("gate").agg(
+        runs=("run", "size"), aligned=("aligned", "sum"), lam=("lam", "median"),
+        risk=("excess_risk", "median"), worst=("excess_risk", "max"),
+    )  # fmt: skip
+    for name in ("lam", "risk", "worst"):
+        ended[name] = ended[name].map(lambda x: f"{x:.3g}")
+    ended = ended.rename(
+        columns={"lam": "lambda at the end, median", "risk": "excess risk, median"}
+    ).rename(columns={"worst": "excess risk, largest"})
+    return [
+        f"How {shares['runs'].iloc[0]} runs of PGD from random starts end, by gate and (constant) "
+        "lambda: shares. Aligned: k near k* and v near v*; swapped: k near v*; elsewhere: on the "
+        "way, or beyond the stability of the step.",
+        shown.rename(columns=names),
+        "The smallest slope of the risk along the spheres with k at v*, over all v. It is 0 if the "
+        "swapped point exists.",
+        slopes.map(lambda x: f"{x:.2g}"),
+        "Fixed points of the flow on the manifold, softmax, by lambda: their kinds.",
+        kinds(tables["fixed_points"].query("gate == 'softmax'")),
+        f"Runs that also learn lambda, from {LEARNED_FROM:g} (k of free length, as in a "
+        "Transformer):",
+        ended,
+        "The best excess risk of each attention at k*, v*, and Bayes (with its standard error), at "
+        "d = 40, by length:",
+        best_in_words(tables["yardsticks"]),
+    ]
+
+
+def kinds(points: pd.DataFrame) -> pd.DataFrame:
+    """One row per lam, one column per fixed point."""
+    places = [f"({k:.3g}, {n:.3g})" for k, n in points[["kappa", "nu"]].to_numpy()]
+    wide = points.assign(place=places).pivot_table(
+        index="lam", columns="place", values="kind", aggfunc="first"
+    )
+    return wide.fillna("")
+
+
+def best_in_words(table: pd.DataFrame) -> pd.DataFrame:
+    shown = table.set_index(["gamma", "L"])
+    columns = ["bayes", "softmax", "erf", "affine attention", "linear attention", "linear"]
+    texts = shown[columns].map(lambda x: number(x, 4))
+    texts["bayes"] += [f" ({x:.1g})" for x in shown["bayes_stderr"]]
+    texts["softmax's lambda"] = shown["softmax_lam"].map("{:.3g}".format)
+    return texts.rename(index=lambda x: f"{x:.3g}", level="gamma").rename(
+        columns={"bayes": "Bayes", "linear": "best linear predictor"}
+    )
+
+
+STUDY = slr_study(
+    __name__,
+    "Softmax attention, exactly",
+    "(a) Best excess risk of each attention at the true directions, and Bayes, by length; (b) how "
+    "runs of PGD end, by lambda and gate; (c) smallest slope of the risk with k at v*, which is 0 "
+    "where the swapped point exists; (d) gradient flow of softmax on the invariant manifold; "
+    "(e, f) training with a lambda that is learned: excess risk and lambda.",
+)
