@@ -17,9 +17,9 @@ from slr.dynamics.experiment import EXPERIMENTS, Experiment, published_start, ru
 from slr.dynamics.portrait import FixedPoint, fixed_points, flow
 from slr.dynamics.reduced import pgd, sgd
 from slr.dynamics.trajectory import ALIGNMENT, Trajectory
-from slr.risk import excess_risk, lam_gradient, risk, risk_gradient
 from slr.overlaps import ALIGNED, Overlaps, distance_to_manifold, start_on_manifold, start_on_sphere
 from slr.predictor import attention, empirical_risk, predict
+from slr.risk import excess_risk, lam_gradient, risk, risk_gradient
 from slr.task import Task, Truth, sample_batch, sample_truth
 from slr.yardsticks import (
     Estimate,
@@ -35,8 +35,9 @@ __all__ = [
     "ALIGNED", "ALIGNMENT", "EXPERIMENTS", "Estimate", "Experiment", "FixedPoint", "Overlaps",
     "SingleLocationRegressor", "Task", "Trajectory", "Truth", "attention", "bayes_excess_risk",
     "best_oracle_lam", "distance_to_manifold", "empirical_risk", "excess_risk", "fixed_points",
-    "flow", "lam_gradient", "linear_attention_excess_risk", "linear_excess_risk", "oracle_excess_risk", "pgd", "predict", "published_start", "risk",
-    "risk_gradient", "run_experiment", "sample_batch", "sample_truth", "sgd", "start_on_manifold",
+    "flow", "lam_gradient", "linear_attention_excess_risk", "linear_excess_risk",
+    "oracle_excess_risk", "pgd", "predict", "published_start", "risk", "risk_gradient",
+    "run_experiment", "sample_batch", "sample_truth", "sgd", "start_on_manifold",
     "start_on_sphere", "zero_excess_risk",
 ]  # fmt: skip
 

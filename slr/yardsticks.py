@@ -166,7 +166,9 @@ def oracle_excess_risk(task: Task, lam: Any, gate: RiskGate = "erf") -> Any:
     """
     if gate == "softmax":  # one integral per lam, where a table would be of no use
         check_size(lam=lam)
-        return np.vectorize(lambda x: softmax_gate.at_point(task, 1.0, x)[0].loss, otypes=[float])(lam)
+        return np.vectorize(lambda x: softmax_gate.at_point(task, 1.0, x)[0].loss, otypes=[float])(
+            lam
+        )
     return excess_risk(task, ALIGNED, lam, gate)
 
 

@@ -97,9 +97,7 @@ def test_descent_in_lam_k_lowers_the_risk_by_its_gradient() -> None:
     for gate in GATES:
         run = pgd(task, start, **options, gate=gate, learn_lam=True)
         turned = pgd(task, start, **options, gate=gate)
-        numerical = [
-            float(excess_risk(task, start, lam + e, gate)[0]) for e in (1e-5, -1e-5)
-        ]
+        numerical = [float(excess_risk(task, start, lam + e, gate)[0]) for e in (1e-5, -1e-5)]
         slope = (numerical[0] - numerical[1]) / 2e-5
         assert run.lam[0, 1] - lam == pytest.approx(-step_size * slope, rel=1e-4)
         ratio = (run.final.kappa - start.kappa) / (turned.final.kappa - start.kappa)

@@ -219,7 +219,7 @@ def move(x: Any, gradient: Any, step_size: float) -> None:
 def move_free(x: Any, gradient: Any, lam: float, step_size: float) -> float:
     """lam x <- lam x - step_size (gradient in lam x); x stays a unit vector. Return the new lam.
 
-    A prediction depends on lam and k through lam k alone, so that gradient is the one in k over lam.
+    A prediction depends on lam and k through lam k alone: that gradient is the one in k over lam.
     """
     for j in range(len(x)):
         x[j] = lam * x[j] - step_size / lam * gradient[j]

@@ -182,7 +182,7 @@ class _Group:
         _pgd_group(self.runs, self.vectors, self.settings, log, steps, model)
 
     def descend_freely(self, task: Task, gate: RiskGate, steps: Any, log: Any) -> None:
-        """The same with a lam that is learned, by a model whose range widens where lam leaves it."""
+        """The same with a lam that is learned; the model widens where lam leaves its range."""
         row, seen = 1, np.array(self.range)
         while row < len(steps):
             self.range = (min(self.range[0], seen[0]), max(self.range[1], seen[1]))
@@ -242,9 +242,7 @@ def _is_unstable(
 ) -> Any:
     """Whether further steps of this size on the risk would raise the risk, shape (runs,)."""
     now = np.stack([states[:, 5], np.zeros(len(states)), settings[:, 2]], axis=1)
-    log = _pgd_log(
-        task, states, now, np.arange(PROBE_STEPS + 1), gate, learn_lam=learn_lam
-    )
+    log = _pgd_log(task, states, now, np.arange(PROBE_STEPS + 1), gate, learn_lam=learn_lam)
     unstable = np.asarray(~np.isfinite(log).all(axis=(1, 2)))
     risks = excess_risk(task, _as_overlaps(log[~unstable]), log[~unstable, :, 5], gate)
     rises = np.diff(risks, axis=1) > RISE_TOLERANCE * (1 + abs(risks[:, 1:]))

@@ -103,8 +103,8 @@ def pgd_lanes(
 ) -> None:
     """One step of projected gradient descent of LANES runs with equal settings, in place.
 
-    ``vectors`` is flat: coordinate i of (k, v) of a run lies at i LANES + lane. The model is that of
-    a gate (slr/gates/interface.py). ``overlaps`` and ``slopes``, (5, LANES), are filled anew.
+    ``vectors`` is flat: coordinate i of (k, v) of a run lies at i LANES + lane. The model is that
+    of a gate (slr/gates/interface.py). ``overlaps`` and ``slopes``, (5, LANES), are filled anew.
     """
     fill_overlaps(vectors, overlaps)
     gradients(model, overlaps, lam, slopes)

@@ -31,7 +31,6 @@ from slr.special import (
 )
 from slr.task import Task
 
-
 SMALLEST = 1e-150  # instead of a lam of 0, where a derivative is a limit
 
 
@@ -83,7 +82,10 @@ def gate_moments(m: Any, gamma: Any, lam: Any, rule: Any = MANY) -> GateMoments:
         g1=g1 * erf_b,
         g2=slope * g1 * (erf1_b + curve * erf_b),
         g3=slope * slope * g1 * (erf2_b + 2 * curve * erf1_b + third * erf_b),
-        g4=slope * slope * slope * g1
+        g4=slope
+        * slope
+        * slope
+        * g1
         * (erf3_b + 3 * curve * erf2_b + 3 * third * erf1_b + fourth * erf_b),
     )
 

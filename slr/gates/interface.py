@@ -13,6 +13,7 @@ from numba.extending import overload
 from slr.overlaps import Overlaps
 from slr.special import INLINE, inlined
 
+
 class SecondDerivatives(NamedTuple):
     """Derivatives of the risk that do not vanish at the aligned point."""
 

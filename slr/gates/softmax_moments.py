@@ -15,6 +15,7 @@ The trapezoidal rule converges geometrically, since b_i is analytic for |Im y| <
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -51,11 +52,11 @@ class Lattice(NamedTuple):
 
     first: float
     step: float
-    count: int
+    length: int
 
     @property
     def points(self) -> FloatArray:
-        return self.first + self.step * np.arange(self.count)
+        return np.asarray(self.first + self.step * np.arange(self.length), dtype=np.float64)
 
 
 def smoothed(x: Lattice, std: float, fineness: int = 1) -> Smoothed:
@@ -78,8 +79,8 @@ def smoothed(x: Lattice, std: float, fineness: int = 1) -> Smoothed:
     b = step * np.exp(np.array([[1], [2]]) * y - np.exp(y)).T
     stride = round(x.step / step)
     if stride <= LONGEST_STRIDE:  # x - y lies on one lattice
-        z = (x.first - HIGH + step * np.arange(stride * (x.count - 1) + len(y))) / std
-        windows = functools.partial(_windows, len(y), stride)
+        z = (x.first - HIGH + step * np.arange(stride * (x.length - 1) + len(y))) / std
+        windows: Callable[[FloatArray], FloatArray] = functools.partial(_windows, len(y), stride)
     else:
         z = (x.points[:, None] - y) / std
         windows = np.asarray
@@ -130,11 +131,11 @@ def noise_factors(s: Lattice, lam: float, n: int, fineness: int = 1) -> NoiseFac
 
 
 class Nodes(NamedTuple):
-    """Points mu = low + width (i + (1 + x)/2): nodes x in [-1, 1] of each of ``count`` intervals."""
+    """Points mu = low + width (i + (1 + x)/2): nodes x in [-1, 1] of each interval."""
 
     low: float
     width: float
-    count: int
+    intervals: int
     x: FloatArray
 
 
@@ -150,8 +151,10 @@ def reach(task: Task, lam: float) -> tuple[float, float]:
     return -DEEP - spread, DEEP + spread + longest
 
 
-def coefficients(task: Task, lam: float, nodes: Nodes, step: float, fineness: int = 1) -> FloatArray:
-    """The seven coefficients of the risk and their D, shape (2, 7, count, len(x)).
+def coefficients(
+    task: Task, lam: float, nodes: Nodes, step: float, fineness: int = 1
+) -> FloatArray:
+    """The seven coefficients of the risk and their D, shape (2, 7, intervals, len(x)).
 
     M1 = E[a_1], M2 = E[a_1^2], P = D M1; loss = gamma^2 E[(1 - a_1)^2] + E[Q], the risk at v*; and
     S = D(gamma^2 M2 + M1 + Q), W = gamma^2 D(gamma^2 D M1 - M1 - Q),
@@ -160,7 +163,7 @@ def coefficients(task: Task, lam: float, nodes: Nodes, step: float, fineness: in
     """
     g2, n = task.gamma**2, task.L - 1
     if n == 0:  # the only token has all weight
-        found = np.zeros((2, 7, nodes.count, len(nodes.x)))
+        found = np.zeros((2, 7, nodes.intervals, len(nodes.x)))
         found[0, [0, 2]] = 1.0
         return found
     integrals = _integrals(task, lam, nodes, step / fineness, fineness)
@@ -203,15 +206,15 @@ def _integrals(task: Task, lam: float, nodes: Nodes, step: float, fineness: int)
     The intervals are a multiple of the step wide: so A at one node of all intervals is one array,
     and the integrals are correlations of two arrays.
     """
-    high = nodes.low + nodes.width * nodes.count
+    high = nodes.low + nodes.width * nodes.intervals
     first = -DEEP - REACH * lam * max(1.0, task.gamma) - max(high, math.log(task.L), 0.0)
     s = Lattice(first, step, math.ceil((HIGH + REACH * lam - first) / step) + 1)
     noise = step * np.array(noise_factors(s, lam, task.L - 1, fineness)).T
     stride = max(1, round(nodes.width / step))
-    found = np.empty((len(Smoothed._fields), noise.shape[1], nodes.count, len(nodes.x)))
+    found = np.empty((len(Smoothed._fields), noise.shape[1], nodes.intervals, len(nodes.x)))
     for k, node in enumerate(nodes.x):
         mu = nodes.low + nodes.width * (1 + node) / 2
-        x = Lattice(first + mu, step, s.count + stride * (nodes.count - 1))
+        x = Lattice(first + mu, step, s.length + stride * (nodes.intervals - 1))
         for i, signal in enumerate(smoothed(x, lam * task.gamma, fineness)):
-            found[i, :, :, k] = (_windows(s.count, stride, signal) @ noise).T
+            found[i, :, :, k] = (_windows(s.length, stride, signal) @ noise).T
     return found

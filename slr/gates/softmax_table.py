@@ -9,6 +9,7 @@ second variable: its polynomials have degree 0 in lam.
 
 import bisect
 import functools
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ def table(task: Task, low: float, high: float) -> Table:
     if high > LATTICE[-1]:
         raise ValueError(f"softmax attention needs lam of at most {LATTICE[-1]:g}, not {high:g}")
     cuts = [low, high] if low == high else _lattice_around(low, high)
-    pieces = [_piece(task, *ends) for ends in zip(cuts, cuts[1:], strict=False)]
+    pieces = [_piece(task, *ends) for ends in itertools.pairwise(cuts)]
     shapes = np.array([piece.polynomials.shape for piece in pieces])
     polynomials = np.zeros((shapes[:, 0].sum(), *shapes[:, 1:].max(axis=0)))
     first = np.concatenate([[0], np.cumsum(shapes[:, 0])])
@@ -83,8 +84,8 @@ def _piece(task: Task, lam_low: float, lam_high: float) -> "_Piece":
         if (error := piece.error) <= TOLERANCE:
             return piece
     raise ValueError(
-        f"the softmax table of {task}, lam {lam_low:g} to {lam_high:g}, has an error of {error:.1e} "
-        f"instead of {TOLERANCE:g}; choose a smaller lam"
+        f"the softmax table of {task}, lam {lam_low:g} to {lam_high:g}, has an error of {error:.1e}"
+        f" instead of {TOLERANCE:g}; choose a smaller lam"
     )
 
 
@@ -97,9 +98,7 @@ class _Piece(NamedTuple):
     error: float
 
     @classmethod
-    def of(
-        cls, task: Task, lam_low: float, lam_high: float, in_mu: int, in_lam: int
-    ) -> "_Piece":
+    def of(cls, task: Task, lam_low: float, lam_high: float, in_mu: int, in_lam: int) -> "_Piece":
         step = grid_step(task, lam_low)
         ends = reach(task, lam_high)
         low, high = max(ends[0], -lam_high * task.signal), min(ends[1], lam_high * task.signal)

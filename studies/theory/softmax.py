@@ -30,7 +30,7 @@ from studies.study import (
 if TYPE_CHECKING:
     from slr.task import Task
 
-GATES = ("erf", "softmax")
+GATES: tuple[Any, ...] = ("erf", "softmax")
 LAMS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 TIME = 80.0  # step size times steps: that of the paper's pgd-small-lambda
 STEP_SIZE = 4e-3  # the paper's, or half the stability limit if that is less
@@ -64,7 +64,7 @@ def run(options: Options) -> Result:
         {"gate": gate, "lam": lam, **vars(point)}
         for gate in GATES
         for lam in lams
-        for point in fixed_points(task, lam, gate)  # type: ignore[arg-type]
+        for point in fixed_points(task, lam, gate)
     ]
     tables = {
         "yardsticks": yardsticks,
@@ -94,9 +94,9 @@ def best_risks(options: Options, rng: np.random.Generator) -> pd.DataFrame:
                 bayes = y.bayes_excess_risk(task, min(n_samples, 4_000_000 // L), rng)
                 row |= {"bayes": bayes.value, "bayes_stderr": bayes.stderr}
                 for gate in GATES:
-                    lam = y.best_oracle_lam(task, gate)  # type: ignore[arg-type]
+                    lam = y.best_oracle_lam(task, gate)
                     row[f"{gate}_lam"] = lam
-                    row[gate] = float(y.oracle_excess_risk(task, lam, gate))  # type: ignore[arg-type]
+                    row[gate] = float(y.oracle_excess_risk(task, lam, gate))
                 row["linear attention"] = y.linear_attention_excess_risk(task, affine=False)
                 row["affine attention"] = y.linear_attention_excess_risk(task)
                 row["linear"] = y.linear_excess_risk(task)
@@ -124,7 +124,7 @@ def trained_ends(
     with progress_bar("training", len(GATES) * len(lams)) as progress:
         for gate in GATES:
             for lam in lams:
-                limit = predicted_stability_limit(task, lam, gate)  # type: ignore[arg-type]
+                limit = predicted_stability_limit(task, lam, gate)
                 step_size = min(STEP_SIZE, limit / 2)
                 n_steps = 200 if options.smoke else math.ceil(TIME / step_size)
                 settings: dict[str, Any] = {"lam": lam, "step_size": step_size, "gate": gate}
@@ -140,7 +140,7 @@ def trained_ends(
                     row |= {kind: count / runs, f"{kind}_low": interval.low}
                     row |= {f"{kind}_high": interval.high}
                 row["excess_risk"] = outcomes["excess_risk"].median()
-                row["oracle"] = float(oracle_excess_risk(task, lam, gate))  # type: ignore[arg-type]
+                row["oracle"] = float(oracle_excess_risk(task, lam, gate))
                 row["kappa"] = outcomes["kappa"].median()
                 rows.append(row)
                 progress(1)
@@ -154,9 +154,9 @@ def swapped_point(task: "Task", lams: Any) -> pd.DataFrame:
     rows = []
     for gate in GATES:
         for lam in lams:
-            slope, where = smallest_slope_at_v_star(task, lam, gate)  # type: ignore[arg-type]
+            slope, where = smallest_slope_at_v_star(task, lam, gate)
             rows.append({"gate": gate, "lam": lam, "slope": slope, **where._asdict()})
-    return pd.DataFrame(rows).astype({name: float for name in ("slope", "nu", "theta")})
+    return pd.DataFrame(rows).astype(dict.fromkeys(("slope", "nu", "theta"), float))
 
 
 def learned_runs(
@@ -174,7 +174,7 @@ def learned_runs(
     for gate in GATES:
         total = runs * n_steps
         with progress_bar(f"lam learned, {gate}", total) as progress:
-            trajectory = pgd(task, start, **settings, gate=gate, progress=progress)  # type: ignore[arg-type]
+            trajectory = pgd(task, start, **settings, gate=gate, progress=progress)
         aligned = trajectory.aligned()
         table = trajectory.to_frame().assign(gate=gate)
         parts.append(table.assign(aligned=aligned[table["run"].to_numpy()]))
@@ -245,13 +245,15 @@ def claims(tables: Tables) -> Iterator[Claim]:
         claim="softmax on the manifold: minima, at any lambda",
         required="(1, 1) and no other",
         origin=IDENTITY,
-        measured=" and ".join(sorted({f"({k:g}, {n:g})" for k, n in minima[["kappa", "nu"]].values})),
+        measured=" and ".join(
+            sorted({f"({k:g}, {n:g})" for k, n in minima[["kappa", "nu"]].values})
+        ),
         passed=bool((minima[["kappa", "nu"]] == 1).all(axis=None)),
     )
     best = tables["yardsticks"].query("gamma == 1")
     apart = abs(best["softmax"] - best["bayes"]) / best["bayes_stderr"]
     yield Claim(
-        claim="gamma = 1: the best softmax is Bayes; lambda over sqrt(d/2), and standard errors apart",
+        claim="gamma = 1: the best softmax is Bayes: lambda / sqrt(d/2), standard errors apart",
         required="lambda within 1%, risk within 4 standard errors",
         origin=IDENTITY,
         measured=f"{(best['softmax_lam'] / np.sqrt(best['d'] / 2)).max():.4f}, {apart.max():.1f}",
