@@ -29,8 +29,9 @@ GROUPS = {  # within a package: what a group may import of the others; not named
     },
     "slr": {
         "workers": set(),
-        "dynamics": {"", "workers"},
-        "attentions": {"", "dynamics"},
+        "gates": {""},
+        "dynamics": {"", "gates", "workers"},
+        "attentions": {"", "gates", "dynamics"},
         "sweep": {"", "dynamics", "workers"},
     },
     "studies": {

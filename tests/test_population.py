@@ -154,7 +154,7 @@ def test_best_risks_are_the_closed_forms(d: int, gamma: float) -> None:
         assert found.excess_risk.stderr == 0
         assert found.excess_risk.value == pytest.approx(value, rel=1e-9)
     assert found.threshold == pytest.approx(-(g2**2 + n) / (n * math.sqrt(h2)), rel=1e-4)
-    # The paper's predictor, whose v has length 1: slr/erf_risk.py.
+    # The paper's predictor, whose v has length 1: slr/gates/erf.py.
     erf = best_attention(task, "erf", 1000, rng, scale=1.0)
     assert erf.excess_risk.value == pytest.approx(oracle_excess_risk(task, best_oracle_lam(task)))
 

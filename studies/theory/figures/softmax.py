@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import NullFormatter
 
 from studies.study import Figure
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from slr.task import Task
 
 FLOW_LAM = 0.1  # of the flow that is drawn
-FLOOR = 1e-6  # of the risk axes
+FLOOR = 1e-6  # of the risk axis
+SMALLEST = 1e-6  # of the axis of slopes
 
 
 def plot_softmax(tables: Mapping[str, pd.DataFrame], task: "Task") -> Figure:
@@ -74,14 +76,16 @@ def _draw_ends(ax: Any, shares: pd.DataFrame) -> None:
                 label=f"{gate}: {kind}", **filled,
             )  # fmt: skip
     ax.set(xscale="log", xlabel=r"$\lambda$, constant", ylabel="share of runs", ylim=(-0.03, 1.03))
-    ax.legend(fontsize=7, loc="center right")
+    ax.legend(fontsize=6.5, loc="upper left", bbox_to_anchor=(0.0, 0.96))
 
 
 def _draw_slopes(ax: Any, slopes: pd.DataFrame) -> None:
     for gate, colour in _gate_colours().items():
         rows = slopes[slopes["gate"] == gate]
-        ax.plot(rows["lam"], np.maximum(rows["slope"], 1e-10), "o-", color=colour, ms=4, label=gate)
-    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda$", ylim=(5e-11, None))
+        label = gate if rows["slope"].min() > SMALLEST else f"{gate}: 0, drawn at the lower edge"
+        slope = np.maximum(rows["slope"], SMALLEST)
+        ax.plot(rows["lam"], slope, "o-", color=colour, ms=4, label=label, clip_on=False)
+    ax.set(xscale="log", yscale="log", xlabel=r"$\lambda$", ylim=(SMALLEST, None))
     ax.set_ylabel(r"smallest slope of the risk at $k=v^\star$")
     ax.legend(loc="center right")
 
@@ -99,4 +103,7 @@ def _draw_learned(risk: Any, lam: Any, learned: pd.DataFrame, task: "Task") -> N
     risk.set(yscale="log", xlabel="step", ylabel=r"excess risk, $\lambda$ learned")
     risk.axhline(task.gamma**2, color="#777777", ls=":", label="zero predictor")
     risk.legend(fontsize=7)
-    lam.set(yscale="log", xlabel="step", ylabel=r"$\lambda = |k|$, learned")
+    lam.set(yscale="log", xlabel="step", ylabel=r"$\lambda$, learned (length of $k$)")
+    lam.yaxis.set_minor_formatter(NullFormatter())
+    lam.set_yticks([0.05, 0.1, 0.2, 0.5], ["0.05", "0.1", "0.2", "0.5"])
+    lam.legend(fontsize=7)
