@@ -19,7 +19,7 @@ from slr.dynamics.reduced import pgd, sgd
 from slr.dynamics.trajectory import ALIGNMENT, Trajectory
 from slr.overlaps import ALIGNED, Overlaps, distance_to_manifold, start_on_manifold, start_on_sphere
 from slr.predictor import attention, empirical_risk, predict
-from slr.risk import excess_risk, lam_gradient, risk, risk_gradient
+from slr.risks import excess_risk, lam_gradient, risk, risk_gradient
 from slr.task import Task, Truth, sample_batch, sample_truth
 from slr.yardsticks import (
     Estimate,

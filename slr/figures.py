@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from slr.dynamics.portrait import FixedPoint, flow
 from slr.dynamics.trajectory import Trajectory
 from slr.overlaps import Overlaps
-from slr.risk import RiskGate, excess_risk
+from slr.risks import RiskGate, excess_risk
 from slr.task import FloatArray, Task
 from slr.yardsticks import oracle_excess_risk, zero_excess_risk
 

@@ -18,7 +18,7 @@ from scipy.special import expit, lambertw, logsumexp, softmax
 
 from slr.gates import softmax as softmax_gate
 from slr.overlaps import ALIGNED
-from slr.risk import RiskGate, excess_risk
+from slr.risks import RiskGate, excess_risk
 from slr.task import FloatArray, Task, check_size
 
 MAX_TOKENS = 2_000_000  # drawn at a time

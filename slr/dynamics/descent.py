@@ -10,7 +10,7 @@ import numpy as np
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
 from slr.overlaps import Overlaps
 from slr.predictor import activate, gate_pullback
-from slr.risk import RiskGate, lam_gradient, risk_gradient
+from slr.risks import RiskGate, lam_gradient, risk_gradient
 from slr.task import FloatArray, Task, Truth, sample_batch
 
 

@@ -12,7 +12,7 @@ from slr.dynamics import reduced
 from slr.dynamics.steps import MIN_D_SGD
 from slr.dynamics.trajectory import Trajectory
 from slr.overlaps import Overlaps, start_on_manifold, start_on_sphere
-from slr.risk import RiskGate, gate_module
+from slr.risks import RiskGate, gate_module
 from slr.task import Task, check_size, check_whole
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from slr.risk import RiskGate, gate_module
+from slr.risks import RiskGate, gate_module
 from slr.task import FloatArray, Task
 
 Kind = Literal["minimum", "saddle", "maximum"]

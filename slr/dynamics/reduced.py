@@ -25,7 +25,7 @@ from slr.dynamics.steps import (
 from slr.dynamics.threads import in_threads
 from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
 from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
-from slr.risk import RiskGate, excess_risk, gate_module
+from slr.risks import RiskGate, excess_risk, gate_module
 from slr.task import FloatArray, Task, check_size, check_whole
 
 N_BLOCKS = 50  # reports of progress per call

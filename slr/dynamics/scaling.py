@@ -20,7 +20,7 @@ from slr.dynamics.steps import chained, embedding, overlaps_of
 from slr.dynamics.trajectory import ALIGNMENT, alignment
 from slr.gates.interface import gradients
 from slr.overlaps import Overlaps, start_on_sphere
-from slr.risk import RiskGate, gate_module
+from slr.risks import RiskGate, gate_module
 from slr.task import FloatArray, Task
 
 

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 from slr.dynamics import reduced
 from slr.overlaps import Overlaps
-from slr.risk import RiskGate, gate_module, risk_gradient
+from slr.risks import RiskGate, gate_module, risk_gradient
 from slr.task import FloatArray, Task
 
 

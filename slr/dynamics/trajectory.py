@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slr.overlaps import Overlaps, distance_to_manifold
-from slr.risk import RiskGate, excess_risk
+from slr.risks import RiskGate, excess_risk
 from slr.task import FloatArray, Task, check_whole
 
 if TYPE_CHECKING:
