@@ -14,6 +14,7 @@ from slr import (
     Task,
     bayes_excess_risk,
     best_oracle_lam,
+    linear_attention_excess_risk,
     oracle_excess_risk,
     predict,
     run_experiment,
@@ -22,6 +23,7 @@ from slr import (
 )
 from slr.attentions.best import best_attention, sample_scores, softmax_and_bayes
 from slr.attentions.gate_moments import moments
+from slr.gates.softmax import attention_mass
 from slr.predictor import Gate, activate
 from slr.task import FloatArray, Truth
 from slr.yardsticks import (
@@ -157,6 +159,36 @@ def test_best_risks_are_the_closed_forms(d: int, gamma: float) -> None:
     # The paper's predictor, whose v has length 1: slr/gates/erf.py.
     erf = best_attention(task, "erf", 1000, rng, scale=1.0)
     assert erf.excess_risk.value == pytest.approx(oracle_excess_risk(task, best_oracle_lam(task)))
+
+
+@pytest.mark.parametrize(("d", "L", "gamma"), [(20, 5, 0.7), (400, 10, 1.0), (60, 200, 1.6)])
+def test_linear_attention_is_the_best_of_its_kind(d: int, L: int, gamma: float) -> None:
+    """The closed form against a search over scale and threshold; at gamma = 1, the literature's."""
+    task, rng = Task(d, L, gamma), np.random.default_rng(0)
+    for affine in (False, True):
+        found = best_attention(task, "linear", 200, rng, fit_threshold=affine).excess_risk.value
+        exact = linear_attention_excess_risk(task, affine=affine)
+        assert exact == pytest.approx(found, rel=1e-6)
+        if gamma == 1:
+            by_hand = {False: L / (d / 2 + L), True: L * (L - 1) / ((L - 1) * d / 2 + L * L)}
+            assert exact == pytest.approx(by_hand[affine], rel=1e-12)
+
+
+def test_the_exact_softmax_is_the_simulated_one_and_bayes_at_gamma_one() -> None:
+    """The best lam is sqrt(d/2) at gamma = 1; elsewhere no lam near the best is better."""
+    task, rng = Task(30, 50, 1.0), np.random.default_rng(0)
+    lam = best_oracle_lam(task, "softmax")
+    assert lam == pytest.approx(task.signal, rel=1e-4)
+    bayes = bayes_excess_risk(task, 40_000, rng)
+    assert abs(oracle_excess_risk(task, lam, "softmax") - bayes.value) < 4 * bayes.stderr
+    other = Task(30, 50, 0.6)
+    best = best_attention(other, "softmax", 40_000, rng, scale=1.0)
+    exact = oracle_excess_risk(other, best.lam, "softmax")
+    assert abs(exact - best.excess_risk.value) < 4 * best.excess_risk.stderr
+    assert abs(attention_mass(other, 1.0, best.lam) - best.mass) < 0.01
+    lam = best_oracle_lam(other, "softmax")
+    risks = oracle_excess_risk(other, lam * np.array([0.8, 1.0, 1.25]), "softmax")
+    assert risks.argmin() == 1
 
 
 def test_linear_risks_at_gamma_one_are_those_of_the_literature() -> None:

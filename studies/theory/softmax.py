@@ -313,7 +313,7 @@ def says(tables: Tables) -> Said:
     ).rename(columns={"worst": "excess risk, largest"})
     return [
         f"How {shares['runs'].iloc[0]} runs of PGD from random starts end, by gate and (constant) "
-        "lambda: shares. Aligned: overlaps of k with k* and v with v* above 0.95; swapped: k at v*; "
+        "lambda: shares. Aligned: k near k* and v near v* (above 0.95); swapped: k near v*; "
         "elsewhere: neither. A sharp softmax that attends to the right token has nothing left to "
         "gain from turning k further, so its kappa creeps, at a risk of nearly 0.",
         shown.rename(columns=names),
