@@ -301,6 +301,7 @@ def says(tables: Tables) -> Said:
         "snapshot, or those of one: the last, which were not there at the beginning, or the first, "
         "which no training has changed.",
         beside.order_said(tables["order"]),
+        *beside.order_by_lam_said(tables["order_by_lam"]),
     ]
 
 

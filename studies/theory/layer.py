@@ -58,7 +58,8 @@ def run(options: Options) -> Result:
     paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 80))
     paper = replace(paper, n_test=n_test, seed=options.seed)
     sizes = choose_reduced_step_size(paper, runs)
-    reduced = train_reduced(paper, range(runs), float(sizes[sizes["chosen"]]["step_size"].iloc[0]))
+    (size,) = sizes[sizes["chosen"]]["step_size"]
+    reduced = train_reduced(paper, range(runs), float(size))
     # Adam, as some gates hardly move under the SGD that suits the softmax.
     variant = replace(paper, optimiser="adam", n_steps=variant_steps)
     step_sizes = choose_step_sizes(variant, runs)
@@ -80,6 +81,7 @@ def run(options: Options) -> Result:
     }
     caption = (
         f"{task_in_words(task)}; {runs} runs each; (a-c) SGD, median and 95% percentile band\n"
+        f"dashed: the theory's softmax, $k$, $v$ and $\\lambda$ alone, step size {size:g}\n"
         f"(d) Adam, {variant_steps} steps, step size chosen for each layer on {TUNING_RUNS} other "
         "runs; one point per run"
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, journal_style
 from studies.practice.beside import COMPARED, ERF, QUANTITIES, SOFTMAX_PGD, SOFTMAX_SGD
@@ -62,10 +62,9 @@ def plot_learning(
             if first > 1.1:
                 axes[2, column].annotate(
                     f"begins at {first:.{1 if first < 2 else 0}f}",
-                    (0.95, 0.87), xycoords="axes fraction", ha="right", fontsize=8,
+                    (0.97, 0.92), xycoords="axes fraction", ha="right", fontsize=7.5,
                 )  # fmt: skip
-            axes[3, column].xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
-            axes[3, column].xaxis.set_major_formatter(FuncFormatter(_thousands))
+            _set_steps(axes[3, column], float(table["step"].max()))
         labels = (
             "alignment with\n$\\hat k,\\ \\hat v$ ($k^*, v^*$)",
             "attention on the\ninformative token",
@@ -76,12 +75,27 @@ def plot_learning(
             axes[row, 0].set_ylabel(label)
             axes[row, 0].set_ylim(-0.03, 1.09)
         axes[0, 0].legend(loc="lower right")
-        figure.supxlabel("training step", fontsize=9)
+        figure.supxlabel("training step (square-root scale)", fontsize=9)
         return figure
 
 
-def _thousands(step: float, _: Any) -> str:
-    return f"{step / 1000:g}k" if step >= 1000 else f"{step:g}"
+def _set_steps(ax: Axes, last: float) -> None:
+    """Draw steps by their square root: what is learned, is learned early."""
+    ax.set_xscale("function", functions=(_signed_root, lambda x: x * np.abs(x)))
+    ticks = [0.0, _round_below(last / 8), _round_below(last)]
+    names = [f"{step / 1000:g}k" if step >= 1000 else f"{step:g}" for step in ticks]
+    ax.set_xticks(ticks, names)
+    ax.set_xlim(0, last)
+
+
+def _signed_root(x: Any) -> Any:
+    return np.sign(x) * np.sqrt(np.abs(x))
+
+
+def _round_below(step: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten that is not above a step."""
+    power = 10.0 ** np.floor(np.log10(step))
+    return float(max(x * power for x in (1, 2, 5) if x * power <= step))
 
 
 def plot_against_error(table: pd.DataFrame) -> Figure:

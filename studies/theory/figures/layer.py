@@ -34,7 +34,7 @@ def plot_layer(
         _draw_reduced(risk, reduced, "excess_risk", BLUE, "reduced softmax")
         _draw_yardsticks(risk, yardsticks)
         risk.set(xlabel="step", ylabel="excess risk", yscale="log", ylim=(FLOOR, 1))
-        risk.legend(loc="upper right", bbox_to_anchor=(1.0, 0.76), fontsize=7)
+        risk.legend(loc="upper right", bbox_to_anchor=(1.0, 0.81), fontsize=7, labelspacing=0.25)
 
         draw_bands(mass, trained.step, trained.mass, BLUE, "")
         _draw_reduced(mass, reduced, "mass", BLUE, "")
