@@ -221,7 +221,7 @@ def test_quantities_are_read_where_the_error_first_crosses_a_level() -> None:
     np.testing.assert_allclose(readings[..., 1], 1 - np.array(ERRORS) + np.zeros((4, 1)))
     late = at_equal_error(curves_of("seed"), "seed", NEXT)
     assert (late[..., 1] > readings[..., 1]).all(), "the next step has a smaller error"
-    curve = pd.DataFrame({"run": 0, "step": range(4), "relative_error": [9.0, 0.5, 0.95, 0.2]})
+    curve = pd.DataFrame({"run": 0, "step": range(4), "relative_error": [9.0, 0.5, 0.95, 0.15]})
     curve = curve.assign(kappa=range(4), nu=0.0, attention_mass=0.0)
     (kappa,) = at_equal_error(curve, "run", NEXT)[..., 0]
     assert kappa[:4].tolist() == [1] * 4, "the lowest error so far counts"

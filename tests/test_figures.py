@@ -593,7 +593,7 @@ def check_learning() -> None:
     assert titles[1:3] == ["Transformer\nfrozen vectors\n2 seeds", f"{TITLES[ERF]}\n5 of 6 align"]
     assert titles[3] == f"{TITLES[SOFTMAX_SGD]}\n6 of 6 align"
     for column, table in enumerate((practice, frozen, kept, softmax)):
-        groups = table.abs().groupby("step")
+        groups = table[names.split()].abs().groupby(table["step"])
         for row, name in enumerate(names.split()[1:]):
             assert_array_equal(lines(axes[row, column])[-1].y, groups[name].median())
             band = bands(axes[row, column], table["step"].unique())[-1]
@@ -610,6 +610,9 @@ def check_against_error() -> None:
     ):
         medians = rows.set_index(["model", "error"])["median"]
         assert_array_equal(curve(ax, "ours").y, medians["ours"])
+        ours = rows[rows["model"] == "ours"]
+        (band,) = bands(ax, ours["error"])
+        assert_allclose(band, [ours["lowest"], ours["highest"]])
         assert_array_equal(curve(ax, TITLES[ERF].replace("\n", ", ")).y, medians[ERF])
         assert ax.get_xlim()[0] > ax.get_xlim()[1], "the error falls from left to right"
 
