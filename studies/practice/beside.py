@@ -295,8 +295,9 @@ def nearness_said(table: pd.DataFrame) -> list[Any]:
         "to knowing nothing; the smallest that every model reaches), and its medians over seeds "
         "and over runs are compared: root mean square difference with its 95% interval, over "
         f"{RESAMPLES:,} resamples of seeds and runs. The other Transformer is there for scale. The "
-        "error of Transformers falls within few snapshots: values are interpolated between two snapshots, at the "
-        "error, or taken from the next snapshot, which is late. Claims take the first.",
+        "error of Transformers falls within few snapshots: values are interpolated between two "
+        "snapshots, at the error, or taken from the next snapshot, which is late. Claims take the "
+        "first.",
         pivoted(labelled, texts, ["reading", "model", "beside"], "quantity"),
     ]
 
@@ -312,8 +313,8 @@ def order_by_lam_said(table: pd.DataFrame) -> list[Any]:
     return [
         "In the softmax theory the order depends on lam, here by PGD from the paper's starts "
         f"(level {LEARNED}): a k of free length that begins short aligns before v, whose length "
-        "is 1; one that begins long, or has a constant length, aligns after v. This table was added after the claims on the "
-        "order of both softmax theories had failed.",
+        "is 1; one that begins long, or has a constant length, aligns after v. This table was "
+        "added after the claims on the order of both softmax theories had failed.",
         shown[list(names)].rename(columns=names).set_index(["lam at the start", "lam"]),
     ]
 

@@ -61,8 +61,8 @@ def plot_learning(
             first = table[table["step"] == 0]["relative_error"].median()
             if first > 1.1:
                 axes[2, column].annotate(
-                    f"begins at {first:.{1 if first < 2 else 0}f}",
-                    (0.97, 0.92), xycoords="axes fraction", ha="right", fontsize=7.5,
+                    f"begins\nat {first:.{1 if first < 2 else 0}f}",
+                    (0.97, 0.92), xycoords="axes fraction", ha="right", va="top", fontsize=8,
                 )  # fmt: skip
             _set_steps(axes[3, column], float(table["step"].max()))
         labels = (
