@@ -25,21 +25,28 @@ from probing.sentences import draw_by_word
 from probing.states.extraction import read
 from probing.states.tokens import States, tokenise
 from slr.attentions.best import expected_attention_mass
+from slr.gates.softmax import attention_mass
 from slr.predictor import GATES
 from slr.task import Task, sample_batch, sample_truth
 from studies.making import make
-from studies.practice import bridge, figure1
-from studies.practice.bridge import (
-    ACROSS,
+from studies.practice import beside, bridge, figure1
+from studies.practice.beside import (
+    COMPARED,
+    ERF,
+    ERRORS,
     LEARNED,
+    NEXT,
     QUANTITIES,
-    cosine_claims,
-    kind_of,
+    SOFTMAX_PGD,
+    SOFTMAX_SGD,
+    THEORIES,
+    at_equal_error,
+    nearness_table,
     order_table,
     start_and_end,
     theory_curves,
-    transformers,
 )
+from studies.practice.bridge import ACROSS, cosine_claims, kind_of, transformers
 
 
 @pytest.fixture(scope="module")
@@ -189,12 +196,71 @@ def test_the_order_is_counted_by_model_directions_and_level() -> None:
     practice = pd.DataFrame(steps | {"seed": 0})
     for when in ("first", "last"):
         practice[f"kappa_{when}"], practice[f"nu_{when}"] = practice["nu"], practice["kappa"]
-    theory = pd.DataFrame(steps | {"run": 0})
+    theory = pd.DataFrame(steps | {"run": 0, "theory": ERF})
     table = order_table({"ours": practice}, theory).set_index(["model", "directions", "level"])
     assert table.loc[("ours", "of each snapshot", 0.9), "v_first"] == 1
     assert table.loc[("ours", "of each snapshot", 0.5), "together"] == 1
     assert table.loc[("ours", "of the last snapshot", 0.9), "k_first"] == 1
     assert table.loc[("theory (PGD)", "k*, v*", 0.9), ["v", "k"]].tolist() == [0.5, 1.0]
+
+
+def curves_of(by: str, shift: float = 0.0, runs: int = 4, lowest: float = 0.05) -> pd.DataFrame:
+    """Runs whose quantities are functions of the error, which falls at a pace of their own."""
+    rng, parts = np.random.default_rng(runs), []
+    for run in range(runs):
+        error = np.sort(np.append(rng.uniform(lowest, 1, 30), [lowest, 1.0]))[::-1]
+        part = pd.DataFrame({by: run, "step": np.arange(32), "relative_error": error})
+        parts.append(part.assign(kappa=-error / 2, nu=1 - error, attention_mass=0.3 + shift))
+    return pd.concat(parts)
+
+
+def test_quantities_are_read_where_the_error_first_crosses_a_level() -> None:
+    readings = at_equal_error(curves_of("seed"), "seed")
+    assert readings.shape == (4, len(ERRORS), len(COMPARED))
+    np.testing.assert_allclose(readings[0, :, 0], np.array(ERRORS) / 2)  # absolute values
+    np.testing.assert_allclose(readings[..., 1], 1 - np.array(ERRORS) + np.zeros((4, 1)))
+    late = at_equal_error(curves_of("seed"), "seed", NEXT)
+    assert (late[..., 1] > readings[..., 1]).all(), "the next step has a smaller error"
+    curve = pd.DataFrame({"run": 0, "step": range(4), "relative_error": [9.0, 0.5, 0.95, 0.15]})
+    curve = curve.assign(kappa=range(4), nu=0.0, attention_mass=0.0)
+    (kappa,) = at_equal_error(curve, "run", NEXT)[..., 0]
+    assert kappa[:4].tolist() == [1] * 4, "the lowest error so far counts"
+    assert kappa[4:8].tolist() == [3] * 4
+    assert np.isnan(kappa[-1]), "never reached"
+
+
+def test_nearness_of_a_curve_to_itself_is_0_and_to_a_shifted_one_the_shift() -> None:
+    curves = {"ours": curves_of("seed"), "same": curves_of("seed", runs=7)}
+    curves |= {"shifted": curves_of("seed", shift=0.25), "stops": curves_of("seed", lowest=0.35)}
+    against = {name: at_equal_error(table, "seed") for name, table in curves.items()}
+    table = nearness_table(against, ["ours"]).set_index(["beside", "quantity"])
+    np.testing.assert_allclose(table.loc["same", ["rms", "low", "high"]], 0, atol=1e-12)
+    shifted = table.loc[("shifted", "attention_mass"), ["rms", "low", "high"]].astype(float)
+    np.testing.assert_allclose(shifted, 0.25)
+    np.testing.assert_allclose(table.loc[("shifted", "nu"), "rms"], 0, atol=1e-12)
+    assert set(table["n_errors"]) == {6}, "those that all models reach: 0.9 to 0.4"
+    assert set(table["lowest_error"]) == {0.4}
+    del against["stops"]
+    assert set(nearness_table(against, ["ours"])["lowest_error"]) == {0.1}
+    never = {"ours": against["ours"], "never": np.full_like(against["ours"], np.nan)}
+    with pytest.raises(ValueError, match="not all models reach"):
+        nearness_table(never, ["ours"])
+
+
+@pytest.mark.parametrize(("high", "passed"), [(0.19, True), (0.21, False)])
+def test_softmax_is_nearer_if_its_interval_is_below_that_of_erf(high: float, passed: bool) -> None:
+    cells = {ERF: (0.3, 0.2, 0.4), SOFTMAX_PGD: (0.1, 0.05, high), SOFTMAX_SGD: (0.5, 0.4, 0.6)}
+    nearness = pd.DataFrame(
+        {"model": "ours", "beside": name, "quantity": "attention_mass"}
+        | {"reading": reading, "rms": rms, "low": low, "high": end * factor}
+        for reading, factor in ((beside.INTERPOLATED, 1), (NEXT, 9))
+        for name, (rms, low, end) in cells.items()
+    )
+    nothing = pd.DataFrame({"level": [], "model": []})
+    pgd, sgd = beside.claims(nothing, nearness)
+    assert pgd.passed == passed
+    assert not sgd.passed
+    assert pgd.measured == "0.100 against 0.300"
 
 
 def test_a_cosine_is_compared_with_directions_that_vary_as_states_do() -> None:
@@ -223,6 +289,49 @@ def test_the_models_are_those_of_figure_1_and_more_seeds(tmp_path: Path) -> None
     assert {kind_of(each) for each in models} == {"tiny", "tiny-glove", "small"}
     fewer = bridge.Options(seeds=2, order_seeds=1, output=tmp_path / "bridge")
     assert len(transformers(fewer)) == 6
+
+
+@pytest.fixture(scope="module")
+def softmax_curves() -> pd.DataFrame:
+    return theory_curves(SOFTMAX_PGD, n_logged=20)
+
+
+def test_softmax_has_the_columns_of_erf_and_its_own_attention(softmax_curves: pd.DataFrame) -> None:
+    assert set(QUANTITIES) | {"aligned", "theory"} <= set(softmax_curves.columns)
+    assert softmax_curves["aligned"].all()
+    task = Task(d=400, L=10, gamma=np.sqrt(1 / 2))
+    last = softmax_curves[softmax_curves["step"] == softmax_curves["step"].max()]
+    expected = attention_mass(task, last["kappa"].to_numpy(), last["lam"].to_numpy())
+    np.testing.assert_array_equal(last["attention_mass"], expected)
+    assert (last["attention_mass"] > 0.95).all()
+    assert (last["lam"] > 0.2).all(), "learned, from 0.1"
+    assert last["relative_error"].between(-0.01, 0.01).all()
+
+
+def test_the_comparison_has_all_theories_and_transformers(
+    softmax_curves: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def same(name: str) -> pd.DataFrame:
+        return softmax_curves.assign(theory=name)
+
+    monkeypatch.setattr(beside, "theory_curves", same)
+    monkeypatch.setattr(beside, "LAMS", {True: (0.1,), False: ()})
+    practice = softmax_curves[softmax_curves["run"] < 4].rename(columns={"run": "seed"})
+    for name in ("kappa", "nu"):
+        practice[f"{name}_first"] = practice[f"{name}_last"] = practice[name]
+    tables = beside.comparison({"ours": practice, "other": practice})
+    names = ["ours", "other", *THEORIES]
+    for table in ("theory_practice", "order", "against_error"):
+        assert list(tables[table]["model"].unique()) == names
+    assert list(tables["theory"]["theory"].unique()) == list(THEORIES)
+    near = tables["nearness"].query("model == 'ours'").groupby("beside", sort=False)["rms"]
+    assert list(near.groups) == ["other", *THEORIES]
+    assert near.get_group("other").max() == 0
+    claims = [claim.claim for claim in beside.claims(tables["order"], tables["nearness"])]
+    assert len(claims) == len(names) + 2 * 2
+    assert "theory (PGD): v stays aligned (above 0.9) before k" in claims
+    (row,) = tables["order_by_lam"].to_dict("records")
+    assert row["k_first"] > 20, "k is turned before v, as lam is learned"
 
 
 def test_the_theory_has_the_columns_of_practice_and_learns_v_first() -> None:

@@ -36,7 +36,14 @@ from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
 from slr.figures import BLUE, GREY, ORANGE, PURPLE, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
-from studies.practice.figures.bridge import EDITS, plot_causal, plot_learning
+from studies.practice.beside import COMPARED, ERF, SOFTMAX_SGD
+from studies.practice.figures.bridge import (
+    EDITS,
+    TITLES,
+    plot_against_error,
+    plot_causal,
+    plot_learning,
+)
 from studies.practice.figures.causal import plot_causal_tests
 from studies.practice.figures.decoders import COLOURS as COLOURS_OF
 from studies.practice.figures.decoders import COSINES, EFFECTS, MASS, plot_decoders
@@ -292,14 +299,21 @@ def check_layer() -> None:
     yardsticks = {"zero": 0.5, "bayes": 1e-9}
     kinds = ["aligned", "swapped", "neither", "no key"]
     ends = table_of({"architecture": ["a", "b"], "ended": kinds, "run": range(3)}, "excess_risk")
-    figure = plot_layer(trained, ends, yardsticks, "title")
+    names = "excess_risk mass key_cosine value_cosine"
+    reduced = table_of({"run": range(3), "step": trained.step}, names, seed=1)
+    figure = plot_layer(trained, reduced, ends, yardsticks, "title")
     risk, mass, alignment, final = figure.axes
     assert_array_equal(curve(risk, "softmax layer").y, np.median(trained.excess_risk, axis=0))
     assert_array_equal(curve(risk, "zero predictor (0.5)").y, [0.5, 0.5])
     assert_array_equal(lines(mass)[0].y, np.median(trained.mass, axis=0))
     low, high = np.percentile(trained.mass, [2.5, 97.5], axis=0)
-    (band,) = bands(mass, trained.step)
+    band, _ = bands(mass, trained.step)
     assert_array_equal(band, [low, high])
+    groups = reduced.groupby("step")
+    assert_array_equal(curve(risk, "reduced softmax").y, groups["excess_risk"].median())
+    assert_array_equal(lines(mass)[1].y, groups["mass"].median())
+    value = curve(alignment, r"reduced: $v$ with $v^\star$")
+    assert_array_equal(value, [trained.step, groups["value_cosine"].median()])
     value = curve(alignment, r"value direction with $v^\star$")
     assert_array_equal(value, [trained.step[1:], np.median(trained.value_cosine, axis=0)[1:]])
     labels = [r"key near $k^\star$ (aligned)", r"key near $v^\star$ (swapped)", "neither"]
@@ -568,18 +582,39 @@ def check_learning() -> None:
     theory = table_of({"run": range(6), "step": [0, 100]}, names, seed=1)
     practice["kappa"] *= -1  # of either sign
     theory["aligned"] = theory["run"] != 3
+    theory["theory"] = ERF
+    softmax = theory.assign(theory=SOFTMAX_SGD, aligned=True)
     frozen = table_of({"seed": range(2), "step": [0, 10, 20]}, names, seed=2)
     assert len(plot_learning(practice, theory).axes) == 8
-    axes = np.array(plot_learning(practice, theory, frozen).axes, dtype=object).reshape(4, 3)
+    figure = plot_learning(practice, pd.concat([theory, softmax]), frozen)
+    axes = np.array(figure.axes, dtype=object).reshape(4, 4)
     kept = theory[theory["aligned"]]
-    assert axes[0, 2].get_title() == "single-location PGD (5 of 6 runs: those that align)"
-    for column, table in enumerate((practice, frozen, kept)):
-        groups = table.abs().groupby("step")
+    titles = [axes[0, column].get_title() for column in range(4)]
+    assert titles[1:3] == ["Transformer\nfrozen vectors\n2 seeds", f"{TITLES[ERF]}\n5 of 6 align"]
+    assert titles[3] == f"{TITLES[SOFTMAX_SGD]}\n6 of 6 align"
+    for column, table in enumerate((practice, frozen, kept, softmax)):
+        groups = table[names.split()].abs().groupby(table["step"])
         for row, name in enumerate(names.split()[1:]):
             assert_array_equal(lines(axes[row, column])[-1].y, groups[name].median())
             band = bands(axes[row, column], table["step"].unique())[-1]
             assert_allclose(band, [groups[name].min(), groups[name].max()])
         assert_array_equal(curve(axes[0, column], "$v$").y, groups["nu"].median())
+
+
+def check_against_error() -> None:
+    keys: dict[str, Any] = {"model": ["ours", ERF], "quantity": COMPARED, "error": [0.9, 0.5, 0.1]}
+    table = table_of(keys, "median")
+    table = table.assign(lowest=table["median"] - 0.1, highest=table["median"] + 0.1)
+    for ax, (_, rows) in zip(
+        plot_against_error(table).axes, table.groupby("quantity", sort=False), strict=True
+    ):
+        medians = rows.set_index(["model", "error"])["median"]
+        assert_array_equal(curve(ax, "ours").y, medians["ours"])
+        ours = rows[rows["model"] == "ours"]
+        (band,) = bands(ax, ours["error"])
+        assert_allclose(band, [ours["lowest"], ours["highest"]])
+        assert_array_equal(curve(ax, TITLES[ERF].replace("\n", ", ")).y, medians[ERF])
+        assert ax.get_xlim()[0] > ax.get_xlim()[1], "the error falls from left to right"
 
 
 def causal_tests() -> pd.DataFrame:
@@ -768,6 +803,7 @@ CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its num
     check_length: "plot fill_between",
     check_probes: "plot errorbar",
     check_learning: "plot fill_between",
+    check_against_error: "plot fill_between",
     check_causal: "bar errorbar plot fill_between",
 }
 VALUES = {"pcolormesh": 2, "fill_between": 2}  # which argument; of others the second, or way:which

@@ -105,8 +105,11 @@ def test_claims_and_pages_count_runs_as_the_trajectory_does() -> None:
 
 def test_layer_claims_take_the_worst_run(tmp_path: Path) -> None:
     table = {"run": [0, 1], "step": [9, 9], "excess_risk": [0.001, 0.006], "mass": [0.99, 0.99]}
-    keep(tmp_path, layer.STUDY, layer=table, yardsticks={"oracle": [0.2]})
-    risk, mass = read_claims(tmp_path)
+    reduced = table | {"excess_risk": [0.001, 0.002], "mass": [0.99, 0.97]}
+    keep(tmp_path, layer.STUDY, layer=table, reduced=reduced, yardsticks={"oracle": [0.2]})
+    risk, mass, reduced_risk, reduced_mass = read_claims(tmp_path)
+    assert reduced_risk.passed
+    assert not reduced_mass.passed
     assert not risk.passed
     assert mass.passed
     assert risk.interval == "(0.0010 to 0.0060 over 2 runs)"

@@ -221,17 +221,33 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
     order = {"model": ["ours"], "directions": "of each snapshot", "level": 0.9, "n": 5}
     order |= {"v_first": 4, "k_first": 0, "together": 0, "neither": 1, "share": 0.8, "low": 0.28}
     order |= {"high": 0.99, "p_value": 0.1875, "v": 0.125, "k": np.inf}
+    near: dict[str, Any] = {
+        "model": ["ours"],
+        "beside": "theory",
+        "quantity": "nu",
+        "reading": "at the error",
+    }
+    near |= {"rms": 0.25, "low": 0.125, "high": 0.5, "lowest_error": 0.2}
+    by_lam = {name: value for name, value in order.items() if name not in ("model", "directions")}
+    by_lam |= {"lam": 0.1, "learned": [True], "excess_risk": 1e-5}
     folder = keep(
         tmp_path,
         bridge.STUDY,
         order=order,
+        order_by_lam=by_lam,
+        nearness=near,
         directions=heads,
         causal=causal,
         theory_practice=beside,
         idealised=ideal,
     )
     said = bridge.says(Tables(folder))
-    cosines, effects, predictor, compared, first = (markdown_table(x) for x in said[1::2])
+    cosines, effects, predictor, compared, near_by, first, lams = (
+        markdown_table(x) for x in said[1::2]
+    )
+    assert near_by.splitlines()[-1] == "| at the error | ours | theory | 0.25 [0.12, 0.50] |"
+    assert "crosses 0.9, ..., 0.2" in said[8]
+    assert lams.splitlines()[-1] == "| 0.1 | learned | 5 | 4 | 0 | 0.125 | never | 1e-05 |"
     row = "0.62 (0.50 to 0.75) | 0.25 (0.25 to 0.25) |"
     assert predictor.splitlines()[-1] == f"| erf, the paper's | labels alone | {row}"
     row = "5 | 4 | 0 | 0 | 1 | 0.80 [0.28, 0.99] | 0.19 | 0.125 | never |"

@@ -13,6 +13,7 @@ import pytest
 
 from slr import EXPERIMENTS, Task, published_start
 from slr.attentions.layer_training import LayerRuns, LayerTraining, train_layers
+from slr.gates.softmax import attention_mass
 from slr.sweep import cell_grid
 from studies import slr_commands as group
 from studies.catalogue import STUDIES, THEORY
@@ -149,11 +150,11 @@ def test_the_claim_on_the_layer_is_on_the_median_of_late_readings(
     steps = np.arange(0, 8001, 100)
     risk = np.where(steps > 8000 - 100 * n_high, 0.02, 0.001)  # of the last ten readings
     table = pd.DataFrame({"run": 0, "step": steps, "excess_risk": risk, "mass": 0.99})
-    table.to_parquet(tmp_path / "layer.parquet")
+    for name in ("layer", "reduced"):
+        table.to_parquet(tmp_path / f"{name}.parquet")
     pd.DataFrame({"oracle": [0.18]}).to_parquet(tmp_path / "yardsticks.parquet")
-    risk_claim, mass_claim = layer.claims(Tables(tmp_path))
-    assert risk_claim.passed == passed
-    assert mass_claim.passed
+    claims = list(layer.claims(Tables(tmp_path)))
+    assert [claim.passed for claim in claims] == [passed, True] * 2  # the layer, and the reduced
 
 
 def test_the_step_size_of_a_layer_is_the_best_of_other_runs(smoke: Path) -> None:
@@ -169,6 +170,29 @@ def test_the_step_size_of_a_layer_is_the_best_of_other_runs(smoke: Path) -> None
     for _, row in sizes[sizes["architecture"] == "softmax"].iterrows():
         layers = train_layers(replace(training, step_size=row["step_size"]), [2, 3, 4])
         assert np.median(layers.excess_risk[:, -1]) == row["excess_risk"]  # runs 0, 1 are reported
+
+
+def test_the_reduced_softmax_is_that_of_the_theory_and_its_step_size_of_other_runs(
+    smoke: Path,
+) -> None:
+    tables = Tables(make(layer.STUDY, layer.Options(output=smoke, smoke=True)))
+    reduced, sizes = tables["reduced"], tables["reduced_step_sizes"]
+    assert set(zip(reduced["run"], reduced["step"], strict=True)) == set(
+        zip(tables["layer"]["run"], tables["layer"]["step"], strict=True)
+    )
+    task = Task(d=80, L=10, gamma=np.sqrt(1 / 2), noise_std=0.1)
+    mass = attention_mass(task, reduced["kappa"].to_numpy(), reduced["lam"].to_numpy())
+    np.testing.assert_allclose(reduced["mass"], mass, rtol=1e-8)  # tables of different ranges
+    assert reduced[reduced["step"] == 0]["lam"].tolist() == [1 / np.sqrt(80)] * 2
+    training = LayerTraining(task, n_steps=20, log_every=20)
+    for row in sizes.to_dict("records"):
+        others = layer.train_reduced(training, range(2, 5), row["step_size"])
+        assert np.median(others.excess_risk[:, -1]) == pytest.approx(row["excess_risk"])
+    assert sizes["chosen"].tolist() == (sizes.index == sizes["excess_risk"].idxmin()).tolist()
+    (chosen,) = sizes[sizes["chosen"]]["step_size"]
+    alone = layer.train_reduced(training, [1], chosen)
+    ours = reduced[reduced["run"] == 1]["kappa"].iloc[-1]
+    assert alone.overlaps.kappa[0, -1] == ours, "run 1 alone is run 1 of two"
 
 
 # ---- the command line

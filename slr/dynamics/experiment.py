@@ -100,12 +100,14 @@ def run_experiment(
     *,
     start: Overlaps | None = None,
     rng: np.random.Generator | None = None,
+    learn_lam: bool = False,
     progress: reduced.Progress | None = None,
 ) -> Trajectory:
     """Train all runs of an experiment, each with its own random numbers.
 
     ``start`` holds the overlaps at which the runs start; by default they are drawn.
-    ``rng`` is a generator with the experiment's seed by default.
+    ``rng`` is a generator with the experiment's seed by default. With ``learn_lam`` the length of k
+    is free (see slr/dynamics/reduced.py).
 
     >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
     np.True_
@@ -117,7 +119,7 @@ def run_experiment(
         start = laws[experiment.start](experiment.task, experiment.runs, start_rng)
     names = ("lam", "lam_decay", "step_size", "n_steps", "log_every", "gate")
     options: dict[str, Any] = {name: getattr(experiment, name) for name in names}
-    options["progress"] = progress
+    options |= {"learn_lam": learn_lam, "progress": progress}
     if experiment.optimiser == "pgd":
         return reduced.pgd(experiment.task, start, **options)
     options |= {"batch_size": experiment.batch_size, "rng": noise_rng}

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from studies.practice import transformer
-from studies.rendering import interval, number, over_seeds, pivoted, ranged, spreads
+from studies.practice import beside, transformer
+from studies.rendering import over_seeds, ranged, spreads
 from studies.study import AUDIT, BEFORE, PROTOTYPE, Claim, Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
@@ -28,7 +27,6 @@ KINDS = {  # model in the tables: its name on pages
     "tiny-glove": "1 layer, frozen GloVe vectors",
     "small": "2 layers, from scratch",
 }
-THEORY = "theory (PGD)"
 EDITED: dict[str, dict[str, Any]] = {  # options of causal_table: which edits of each model
     "tiny": {},
     "tiny-glove": {"tests": ("erase value", "reflect"), "layers": (0,), "heads": ()},
@@ -40,22 +38,7 @@ GATES = {  # the gate of slr: its name on pages
     "softmax": "softmax",
 }
 SOURCES = {"fitted": "labels alone", "probes": "probes, given the location"}
-QUANTITIES = {  # column: its name in tables and figures
-    "kappa": "alignment of k, |kappa|",
-    "nu": "alignment of v, |nu|",
-    "rho": "|rho| = |k . v|",
-    "distance_to_manifold": "distance to the manifold",
-    "attention_mass": "attention on the informative token",
-    "relative_error": "error, from 1 (knows nothing) to 0 (best possible)",
-}
 ACROSS = "first component across v_hat"  # an edit of probing/circuits/causal.py
-LEARNED = 0.9  # alignment above which k or v counts as learned, in the claims
-LEVELS = (0.5, 0.7, LEARNED, 0.95)
-DIRECTIONS = {  # suffix of the columns kappa and nu: whose k_hat and v_hat these are
-    "": "of each snapshot",
-    "_last": "of the last snapshot",
-    "_first": "of the first snapshot",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,21 +76,18 @@ def needs(options: Options) -> list[Need]:
 
 
 def run(options: Options) -> Result:
-    from studies.practice.figures.bridge import plot_causal, plot_learning
+    from studies.practice.figures.bridge import plot_against_error, plot_causal, plot_learning
 
     tables = practice(options)
-    tables["theory"] = theory_curves()
     curves = {
         KINDS[str(model)]: part.drop(columns="model")
         for model, part in tables["learning"].groupby("model")
     }
-    parts = [start_and_end(table, "seed").assign(model=name) for name, table in curves.items()]
-    parts.append(start_and_end(tables["theory"], "run").assign(model=THEORY))
-    tables["theory_practice"] = pd.concat(parts)
-    tables["order"] = order_table(curves, tables["theory"])
+    tables |= beside.comparison(curves)
     scratch, frozen = (curves[KINDS[kind]] for kind in ("tiny", "tiny-glove"))
     figures = {
         "learning": plot_learning(scratch, tables["theory"], frozen),
+        "error": plot_against_error(tables["against_error"]),
         "causal": plot_causal(tables["causal"]),
     }
     return Result(tables, figures)
@@ -176,65 +156,6 @@ def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataF
     return {key: table.assign(model=kind, seed=ours.seed) for key, table in tables.items()}
 
 
-# ---- theory beside it
-
-
-def theory_curves(name: str = "pgd-schedule", *, n_logged: int = 60) -> pd.DataFrame:
-    """A training of the idealised model, one row per run and step, with the Transformer's columns.
-
-    ``name`` is one of the paper's experiments, from its own starts. relative_error is the excess
-    risk above Bayes, relative to that of the zero predictor.
-    """
-    from slr.attentions.best import expected_attention_mass
-    from slr.dynamics.experiment import EXPERIMENTS, published_start, run_experiment
-    from slr.yardsticks import bayes_excess_risk, zero_excess_risk
-
-    experiment = EXPERIMENTS[name]
-    trajectory = run_experiment(experiment, start=published_start(name))
-    task = experiment.task
-    bayes = bayes_excess_risk(task, 100_000, np.random.default_rng(0)).value
-    zero = zero_excess_risk(task)
-    table = trajectory.to_frame()
-    # Early steps are closer together, as in the Transformer's snapshots.
-    last = len(trajectory.step) - 1
-    places = {round(last * (i / (n_logged - 1)) ** 1.5) for i in range(n_logged)}
-    table = table[table["step"].isin(trajectory.step[sorted(places)])].reset_index(drop=True)
-    table["attention_mass"] = expected_attention_mass(
-        task, table["kappa"].to_numpy(), table["lam"].to_numpy()
-    )
-    table["relative_error"] = (table["excess_risk"] - bayes) / (zero - bayes)
-    return table.assign(aligned=table["run"].map(trajectory.outcomes()["aligned"]))
-
-
-def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Median and range over ``by`` of each quantity at the first and the last step."""
-    rows = []
-    ends = {"start": curves["step"].min(), "end": curves["step"].max()}
-    for when, step in ends.items():
-        part = curves[curves["step"] == step]
-        for column in QUANTITIES:
-            values = part[column].abs()
-            row = {"quantity": column, "when": when, "median": float(values.median())}
-            row |= {"lowest": float(values.min()), "highest": float(values.max())}
-            rows.append(row | {"n": part[by].nunique()})
-    return pd.DataFrame(rows)
-
-
-def order_table(practice: dict[str, pd.DataFrame], theory: pd.DataFrame) -> pd.DataFrame:
-    """How often v is learned before k, one row per model, kind of directions and level."""
-    from probing.circuits.learning import order_of_learning, which_first
-
-    sides = [(name, table, "seed", DIRECTIONS) for name, table in practice.items()]
-    sides.append((THEORY, theory, "run", {"": "k*, v*"}))
-    return pd.DataFrame(
-        {"model": name, "directions": words, "level": level}
-        | which_first(order_of_learning(table, by, level, suffix))
-        for name, table, by, directions in sides
-        for suffix, words in directions.items()
-        for level in LEVELS
-    )
-
-
 # ---- what it says
 
 
@@ -253,15 +174,6 @@ def first_layer_effects(causal: pd.DataFrame) -> Any:
     return rows.groupby(["model", "test", "edit", "site"], sort=False)
 
 
-def beside(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per quantity, one column per model and end of the training."""
-    labelled = table.assign(quantity=table["quantity"].map(QUANTITIES))
-    texts = [ranged(*row) for row in table[["median", "lowest", "highest"]].to_numpy()]
-    wide = pivoted(labelled, texts, "quantity", ["model", "when"])
-    wide.columns = [f"{model}, {when}" for model, when in wide.columns]
-    return wide
-
-
 def claims(tables: Tables) -> Iterator[Claim]:
     yield from cosine_claims(tables["directions"].query("trained"))
     ideal = tables["idealised"].query("split == 'test'")
@@ -272,16 +184,7 @@ def claims(tables: Tables) -> Iterator[Claim]:
     effects = first_layer_effects(tables["causal"])
     for kind, origin in (("tiny", PROTOTYPE), ("tiny-glove", BEFORE)):
         yield from causal_claims(effects, kind, origin)
-    order = tables["order"].query("level == @LEARNED").groupby("model", sort=False).first()
-    for model, row in order.iterrows():
-        yield Claim(
-            claim=f"{model}: v stays aligned (above {LEARNED}) before k",
-            required="in most seeds or runs: exact sign test, one-sided, p below 0.05",
-            origin=AUDIT,
-            measured=f"{row['v_first']:.0f} of {row['n']:.0f}, p = {row['p_value']:.2g}",
-            interval=f"(share {interval(row['share'], row['low'], row['high'])})",
-            passed=bool(row["p_value"] < 0.05),
-        )
+    yield from beside.claims(tables["order"], tables["nearness"])
 
 
 def cosine_claims(directions: pd.DataFrame) -> Iterator[Claim]:
@@ -389,14 +292,16 @@ def says(tables: Tables) -> Said:
         predictor,
         "Theory beside practice, at the start and at the end of training: median (range) over "
         "training seeds, and over runs.",
-        beside(tables["theory_practice"]),
+        beside.ends_said(tables["theory_practice"]),
+        *beside.nearness_said(tables["nearness"]),
         "Which stays aligned first, v or k, by the level of alignment: counts of training seeds or "
         "runs, the share of all in which v is first with its exact 95% interval, p of the "
         "one-sided sign test, and the median share of the training after which each stays aligned. "
         "Where one never does, the other counts as first. The probes' directions are those of each "
         "snapshot, or those of one: the last, which were not there at the beginning, or the first, "
         "which no training has changed.",
-        order_said(tables["order"]),
+        beside.order_said(tables["order"]),
+        *beside.order_by_lam_said(tables["order_by_lam"]),
     ]
 
 
@@ -413,27 +318,19 @@ def cosines(heads: Any) -> pd.DataFrame:
     return shown.rename(index=KINDS, level="model")
 
 
-def order_said(order: pd.DataFrame) -> pd.DataFrame:
-    """One row per model, kind of directions and level, as texts."""
-    shares = [interval(*row) for row in order[["share", "low", "high"]].to_numpy()]
-    shown = order.assign(share=shares, p_value=order["p_value"].map("{:.2g}".format))
-    for name in ("v", "k"):
-        shown[name] = [number(x, 3) if np.isfinite(x) else "never" for x in order[name]]
-    names = {"n": "seeds or runs", "v_first": "v first", "k_first": "k first"}
-    names |= {"together": "together", "neither": "neither", "share": "share, v first"}
-    names |= {"p_value": "p", "v": "v after", "k": "k after"}
-    return shown.set_index(["model", "directions", "level"])[list(names)].rename(columns=names)
-
-
 STUDY = study(
     __name__,
     "k* and v* inside the Transformer",
     "python scripts/bridge.py",
     learning="Learning, practice beside theory. Alignment, attention on the informative "
     "token, relative error and distance to the invariant manifold during training: one-layer "
-    "Transformers from scratch (left) and with frozen GloVe vectors (middle), and projected "
-    "gradient descent on single-location regression (right). Lines are medians, bands are ranges "
-    "over training seeds or runs.",
+    "Transformers from scratch and with frozen GloVe vectors; and single-location regression, "
+    "projected gradient descent with the paper's erf and schedule, and gradient descent and SGD "
+    "with a softmax whose inverse temperature is learned. Lines are medians, bands are ranges over "
+    "training seeds or runs; of the theory, over runs that align.",
+    error="Learning without a clock: alignment of k and v, and attention on the informative token, "
+    "at equal error, which falls from left to right. Lines are medians over training seeds or "
+    "runs, the band is the range over training seeds of the Transformer from scratch.",
     causal="Causal tests on the one-layer Transformer, test split. (a) The direction that tells "
     "the labels apart is erased; (b) the direction that marks the informative token is erased; "
     "(c) the informative token is steered or reflected along v_hat and along random directions; "

@@ -1,4 +1,7 @@
-"""A whole softmax attention layer trained on the same task, and layers without one of its parts."""
+"""A whole softmax attention layer trained on the same task, and layers without one of its parts.
+
+Beside it, the layer reduced to what the theory has: one key of free length, one value of length 1.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,17 +12,19 @@ import numpy as np
 import pandas as pd
 
 from studies.rendering import number
-from studies.study import EARLIER, Claim, Result, Said, SlrOptions, Tables, slr_study
+from studies.study import BEFORE, EARLIER, Claim, Result, Said, SlrOptions, Tables, slr_study
 from studies.theory.figures.layer import plot_layer
 from studies.theory.yardsticks import excess_risks
 from studies.workers import in_parallel
 
 if TYPE_CHECKING:
     from slr.attentions.layer_training import LayerRuns, LayerTraining
+    from slr.dynamics.trajectory import Trajectory
 
 LATE = 1000  # steps at the end of the paper's training: the risk jumps, so claims take a median
 STEP_SIZES = (3e-4, 1e-3, 3e-3)  # of Adam: each variant gets the best of them
-TUNING_RUNS = 3  # that choose it; they are not among those reported
+REDUCED_STEP_SIZES = (1e-3, 3e-3, 1e-2)  # of SGD, for the reduced softmax
+TUNING_RUNS = 3  # that choose a step size; they are not among those reported
 QUARTER = 4  # a variant is judged by the last quarter of its steps
 FALLING = 0.1  # a larger decrease in the last quarter is said
 FOUND = math.sqrt(1 / 2)  # a cosine above it with k* leaves less for v*, and the reverse
@@ -52,6 +57,9 @@ def run(options: Options) -> Result:
     n_test = 200 if options.smoke else 1000
     paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 80))
     paper = replace(paper, n_test=n_test, seed=options.seed)
+    sizes = choose_reduced_step_size(paper, runs)
+    (size,) = sizes[sizes["chosen"]]["step_size"]
+    reduced = train_reduced(paper, range(runs), float(size))
     # Adam, as some gates hardly move under the SGD that suits the softmax.
     variant = replace(paper, optimiser="adam", n_steps=variant_steps)
     step_sizes = choose_step_sizes(variant, runs)
@@ -64,6 +72,8 @@ def run(options: Options) -> Result:
     )
     tables = {
         "layer": trained.to_frame(),
+        "reduced": reduced_table(reduced),
+        "reduced_step_sizes": sizes,
         "architectures": pd.concat(frames, ignore_index=True),
         "step_sizes": step_sizes,
         "ends": pd.concat([ends(name, layers) for name, layers in variants.items()]),
@@ -71,11 +81,12 @@ def run(options: Options) -> Result:
     }
     caption = (
         f"{task_in_words(task)}; {runs} runs each; (a-c) SGD, median and 95% percentile band\n"
+        f"dashed: the theory's softmax, $k$, $v$ and $\\lambda$ alone, step size {size:g}\n"
         f"(d) Adam, {variant_steps} steps, step size chosen for each layer on {TUNING_RUNS} other "
         "runs; one point per run"
     )
     yardsticks = tables["yardsticks"].iloc[0].to_dict()
-    figure = plot_layer(trained, tables["ends"], yardsticks, caption)
+    figure = plot_layer(trained, tables["reduced"], tables["ends"], yardsticks, caption)
     return Result(tables, {"layer": figure})
 
 
@@ -94,6 +105,50 @@ def _train(job: "tuple[LayerTraining, int]") -> "LayerRuns":
     from slr.attentions.layer_training import train_layer
 
     return train_layer(*job)
+
+
+def train_reduced(training: "LayerTraining", runs: Sequence[int], size: float) -> "Trajectory":
+    """The theory's softmax, by SGD in law on as many sequences as the layer: k, v and lam alone.
+
+    Runs start at uniform k and v with lam = 1/sqrt(d); the excess risk is exact.
+    """
+    from slr.dynamics.reduced import sgd
+    from slr.overlaps import start_on_sphere
+
+    task = training.task
+    rngs = [np.random.default_rng([training.seed, run]) for run in runs]
+    return sgd(
+        task,
+        start_on_sphere(task, len(rngs), rngs),
+        lam=1 / math.sqrt(task.d),
+        step_size=size,
+        n_steps=training.n_steps,
+        log_every=training.log_every,
+        batch_size=training.batch_size,
+        rng=rngs,
+        gate="softmax",
+        learn_lam=True,
+    )
+
+
+def choose_reduced_step_size(training: "LayerTraining", runs: int) -> pd.DataFrame:
+    """The median risk of TUNING_RUNS further runs at the end, for each step size."""
+    others = range(runs, runs + TUNING_RUNS)
+    risk = [
+        float(np.median(train_reduced(training, others, size).excess_risk[:, -1]))
+        for size in REDUCED_STEP_SIZES
+    ]
+    table = pd.DataFrame({"step_size": REDUCED_STEP_SIZES, "excess_risk": risk})
+    return table.assign(chosen=table.index == table["excess_risk"].idxmin())
+
+
+def reduced_table(trajectory: "Trajectory") -> pd.DataFrame:
+    """The columns of the layer, one row per run and logged step; mass and risk are exact."""
+    from slr.gates.softmax import attention_mass
+
+    table = trajectory.to_frame()
+    mass = attention_mass(trajectory.task, table["kappa"].to_numpy(), table["lam"].to_numpy())
+    return table.assign(mass=mass, key_cosine=table["kappa"], value_cosine=table["nu"])
 
 
 def choose_step_sizes(variant: "LayerTraining", runs: int) -> pd.DataFrame:
@@ -169,6 +224,12 @@ def claims(tables: Tables) -> Iterator[Claim]:
     yield Claim.at_most(text, risk, 0.005, paper=paper, origin=EARLIER, **_over_runs(risk))
     text = "... its attention on the informative token"
     yield Claim.at_least(text, mass, 0.98, origin=EARLIER, **_over_runs(mass))
+    reduced = late(tables["reduced"])
+    risk, mass = reduced["excess_risk"], reduced["mass"]
+    text = "... the same of the reduced softmax, k, v and lam alone: excess risk"
+    yield Claim.at_most(text, risk, 0.005, origin=BEFORE, **_over_runs(risk))
+    text = "... its attention on the informative token, reduced"
+    yield Claim.at_least(text, mass, 0.98, origin=BEFORE, **_over_runs(mass))
 
 
 def _over_runs(values: pd.Series) -> dict[str, str]:
@@ -190,6 +251,7 @@ def says(tables: Tables) -> Said:
         f"{middle(runs['mass'], 3)}, cosine of its key direction and k* "
         f"{middle(runs['key_cosine'])}. The risk jumps: {above} of the readings of those steps are "
         f"above 0.005. Excess risks for comparison: {known}.",
+        reduced_in_words(late(tables["reduced"]), tables["reduced_step_sizes"]),
         f"Layers without some of their parts, {all_ends['steps'].iloc[0]:,} steps of Adam, "
         f"{all_ends['run'].nunique()} runs each, by how the runs ended: aligned (|cosine| of the "
         f"key and k* above {FOUND:.2f}), swapped (key and v*), or neither. Excess risk: median "
@@ -202,6 +264,20 @@ def says(tables: Tables) -> Said:
         "risk at the end:",
         step_sizes_in_words(tables["step_sizes"]),
     ]
+
+
+def reduced_in_words(runs: pd.DataFrame, sizes: pd.DataFrame) -> str:
+    """How the reduced softmax ended, and how its step size was chosen."""
+    tried = ", ".join(f"{row.step_size:g}: {row.excess_risk:.2g}" for row in sizes.itertuples())
+    (size,) = sizes[sizes["chosen"]]["step_size"]
+    return (
+        "The same layer reduced to what the theory has, one head with k, v and lam = |k| alone and "
+        f"|v| = 1: as many steps and sequences of SGD, in law, over {len(runs)} runs. Excess risk "
+        f"{middle(runs['excess_risk'], 4)}, attention {middle(runs['mass'], 3)}, cosine of k and "
+        f"k* {middle(runs['key_cosine'])}, of v and v* {middle(runs['value_cosine'])}, lam "
+        f"{middle(runs['lam'])}. Its step size, {size:g}, was chosen on {TUNING_RUNS} other runs "
+        f"by their median excess risk at the end ({tried})."
+    )
 
 
 def _above(table: pd.DataFrame, bound: float) -> str:
@@ -245,7 +321,7 @@ def step_sizes_in_words(table: pd.DataFrame) -> pd.DataFrame:
 STUDY = slr_study(
     __name__,
     "A whole attention layer",
-    "A softmax layer by training step: (a) excess risk, (b) attention on the informative "
-    "token, (c) alignment; (d) the final risk of layers without some of their parts, by how each "
-    "run ended.",
+    "A softmax layer by training step, and dashed the theory's softmax, reduced to k, v and lam: "
+    "(a) excess risk, (b) attention on the informative token, (c) alignment; (d) the final risk of "
+    "layers without some of their parts, by how each run ended.",
 )

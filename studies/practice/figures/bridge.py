@@ -11,9 +11,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, journal_style
+from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, journal_style
+from studies.practice.beside import COMPARED, ERF, QUANTITIES, SOFTMAX_PGD, SOFTMAX_SGD
 
 ALIGNMENTS = {"nu": ("$v$", ORANGE), "kappa": ("$k$", BLUE)}
+TITLES = {  # of the theories
+    ERF: "erf, PGD\n$\\lambda_t$ scheduled",
+    SOFTMAX_PGD: "softmax, PGD\n$\\lambda$ learned",
+    SOFTMAX_SGD: "softmax, SGD\n$\\lambda$ learned",
+}
+ERROR_STYLES = (  # of Transformers, then of the theories
+    (BLACK, "o-"), (GREY, "o--"), (RED, "s-"), (BLUE, "D-"), (SKY, "D--"),
+)  # fmt: skip
 EDITS = {  # colour of each edit
     "mean difference": BLUE,
     "LEACE": GREEN,
@@ -26,20 +35,21 @@ EDITS = {  # colour of each edit
 def plot_learning(
     practice: pd.DataFrame, theory: pd.DataFrame, frozen: pd.DataFrame | None = None
 ) -> Figure:
-    """Four quantities during training: a Transformer on the left, single-location PGD on the right.
+    """Four quantities during training: a Transformer on the left, single-location on the right.
 
-    Between them, if given, a Transformer with frozen word vectors. Lines are medians and bands
-    ranges over seeds or runs. Only runs of PGD that align are drawn; the title counts them.
+    Between them, if given, a Transformer with frozen word vectors. ``theory`` has one column of
+    panels per name in its column theory. Lines are medians and bands ranges over seeds or runs.
+    Only runs of the theory that align are drawn; the title counts them.
     """
-    runs = theory["run"].nunique()
-    aligned = theory[theory["aligned"]]
-    share = f"{aligned['run'].nunique()} of {runs} runs"
-    sides = [(practice, f"1-layer Transformer ({_seeds(practice)})")]
+    sides = [(practice, f"Transformer\nfrom scratch\n{_seeds(practice)}")]
     if frozen is not None:
-        sides.append((frozen, f"... with frozen vectors ({_seeds(frozen)})"))
-    sides.append((aligned, f"single-location PGD ({share}: those that align)"))
+        sides.append((frozen, f"Transformer\nfrozen vectors\n{_seeds(frozen)}"))
+    for name, table in theory.groupby("theory", sort=False):
+        aligned = table[table["aligned"]]
+        counts = f"{aligned['run'].nunique()} of {table['run'].nunique()} align"
+        sides.append((aligned, f"{TITLES[str(name)]}\n{counts}"))
     with journal_style():
-        figure = Figure(figsize=(4.3 * len(sides), 7.4), layout="constrained")
+        figure = Figure(figsize=(0.6 + 1.4 * len(sides), 6.2), layout="constrained")
         axes: Any = figure.subplots(4, len(sides), sharey="row", sharex="col")
         for column, (table, title) in enumerate(sides):
             axes[0, column].set_title(title)
@@ -48,7 +58,13 @@ def plot_learning(
             _band(axes[1, column], table, "attention_mass", GREEN, None)
             _band(axes[2, column], table, "relative_error", RED, None)
             _band(axes[3, column], table, "distance_to_manifold", BLACK, None)
-            axes[3, column].set_xlabel("training step")
+            first = table[table["step"] == 0]["relative_error"].median()
+            if first > 1.1:
+                axes[2, column].annotate(
+                    f"begins\nat {first:.{1 if first < 2 else 0}f}",
+                    (0.97, 0.92), xycoords="axes fraction", ha="right", va="top", fontsize=8,
+                )  # fmt: skip
+            _set_steps(axes[3, column], float(table["step"].max()))
         labels = (
             "alignment with\n$\\hat k,\\ \\hat v$ ($k^*, v^*$)",
             "attention on the\ninformative token",
@@ -59,10 +75,51 @@ def plot_learning(
             axes[row, 0].set_ylabel(label)
             axes[row, 0].set_ylim(-0.03, 1.09)
         axes[0, 0].legend(loc="lower right")
-        first = aligned[aligned["step"] == 0]["relative_error"].median()
-        if first > 1.1:
-            axes[2, -1].annotate(f"begins at {first:.0f}", (0.05, 0.85), xycoords="axes fraction")
-        axes[3, -1].xaxis.set_major_locator(MaxNLocator(4))
+        figure.supxlabel("training step (square-root scale)", fontsize=9)
+        return figure
+
+
+def _set_steps(ax: Axes, last: float) -> None:
+    """Draw steps by their square root: what is learned, is learned early."""
+    ax.set_xscale("function", functions=(_signed_root, lambda x: x * np.abs(x)))
+    ticks = [0.0, _round_below(last / 8), _round_below(last)]
+    names = [f"{step / 1000:g}k" if step >= 1000 else f"{step:g}" for step in ticks]
+    ax.set_xticks(ticks, names)
+    ax.set_xlim(0, last)
+
+
+def _signed_root(x: Any) -> Any:
+    return np.sign(x) * np.sqrt(np.abs(x))
+
+
+def _round_below(step: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten that is not above a step."""
+    power = 10.0 ** np.floor(np.log10(step))
+    return float(max(x * power for x in (1, 2, 5) if x * power <= step))
+
+
+def plot_against_error(table: pd.DataFrame) -> Figure:
+    """Alignment and attention at equal error, one line per model: medians.
+
+    The band is the range over seeds of the first model, the Transformer.
+    """
+    with journal_style():
+        figure = Figure(figsize=(7.6, 3.0), layout="constrained")
+        axes: Any = figure.subplots(1, len(COMPARED), sharey=True)
+        models = table["model"].unique()
+        for ax, (column, letter) in zip(axes, zip(COMPARED, "abc", strict=True), strict=True):
+            ax.set_title(f"({letter}) {QUANTITIES[column].split(',')[0]}", loc="left", fontsize=8)
+            for model, (colour, line) in zip(models, ERROR_STYLES, strict=False):
+                rows = table[(table["model"] == model) & (table["quantity"] == column)]
+                if model == models[0]:
+                    ends = rows["lowest"], rows["highest"]
+                    ax.fill_between(rows["error"], *ends, color=colour, alpha=0.12, lw=0)
+                label = TITLES.get(model, model).replace("\n", ", ")
+                ax.plot(rows["error"], rows["median"], line, color=colour, label=label, ms=3)
+            ax.set(xlim=(0.93, 0.07), ylim=(-0.03, 1.05))
+            ax.set_xlabel("error relative to knowing nothing")
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=3)
         return figure
 
 

@@ -15,22 +15,29 @@ FLOOR = 1e-4  # of the risk axes: a thousand sequences do not resolve less
 
 
 def plot_layer(
-    trained: "LayerRuns", ends: pd.DataFrame, yardsticks: Mapping[str, float], caption: str
+    trained: "LayerRuns",
+    reduced: pd.DataFrame,
+    ends: pd.DataFrame,
+    yardsticks: Mapping[str, float],
+    caption: str,
 ) -> Figure:
     """Excess risk, attention mass and alignment by step; final excess risk of the variants.
 
-    ``ends`` has architecture, ended and excess_risk, one row per run.
+    ``reduced`` has the same quantities of the reduced softmax, one row per run and step, drawn
+    dashed. ``ends`` has architecture, ended and excess_risk, one row per run.
     """
     from slr.figures import BLUE, GREY, ORANGE, draw_bands, journal_style, panels
 
     with journal_style():
         figure, (risk, mass, alignment, final) = panels(2, 2, (8.2, 6.4))
         draw_bands(risk, trained.step, trained.excess_risk, BLUE, "softmax layer")
+        _draw_reduced(risk, reduced, "excess_risk", BLUE, "reduced softmax")
         _draw_yardsticks(risk, yardsticks)
         risk.set(xlabel="step", ylabel="excess risk", yscale="log", ylim=(FLOOR, 1))
-        risk.legend(loc="upper right", bbox_to_anchor=(1.0, 0.76), fontsize=7)
+        risk.legend(loc="upper right", bbox_to_anchor=(1.0, 0.81), fontsize=7, labelspacing=0.25)
 
         draw_bands(mass, trained.step, trained.mass, BLUE, "")
+        _draw_reduced(mass, reduced, "mass", BLUE, "")
         uniform = 1 / trained.training.task.L
         mass.axhline(uniform, color=GREY, ls=":", label="uniform")
         mass.set(xlabel="step", ylabel="attention mass, informative token", ylim=(0, 1.03))
@@ -41,12 +48,22 @@ def plot_layer(
         draw_bands(
             alignment, trained.step[1:], key, BLUE, r"key $K^\top Q x_{\rm cls}$ with $k^\star$"
         )
+        _draw_reduced(alignment, reduced, "value_cosine", ORANGE, r"reduced: $v$ with $v^\star$")
+        _draw_reduced(alignment, reduced, "key_cosine", BLUE, r"reduced: $k$ with $k^\star$")
         alignment.set(xlabel="step", ylabel="cosine", ylim=(0, 1.03))
         alignment.legend(loc="lower right")
 
         _draw_ends(final, ends, yardsticks)
         figure.suptitle(caption, fontsize=8)
         return figure
+
+
+def _draw_reduced(ax: Any, table: pd.DataFrame, column: str, colour: str, label: str) -> None:
+    """The median over runs, dashed, and the 95% percentile interval."""
+    groups = table.groupby("step")[column]
+    low, high = groups.quantile(0.025), groups.quantile(0.975)
+    ax.fill_between(low.index, low, high, color=colour, alpha=0.12, lw=0)
+    ax.plot(low.index, groups.median(), "--", color=colour, label=label or None)
 
 
 def _draw_yardsticks(ax: Any, yardsticks: Mapping[str, float], *, vertical: bool = False) -> None:
