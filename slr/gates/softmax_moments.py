@@ -27,7 +27,7 @@ from slr.task import FloatArray, Task
 STEP = 0.25  # in s and y: an error of exp(-pi^2 / STEP)
 REACH = 10.5  # standard deviations: 1e-25 of the mass lies beyond
 DEEP = 58.0  # exp(-DEEP), 1e-25, counts as 0
-LONGEST = 600.0  # log L: so many noise tokens raise what is that small, down to the least floats
+LONGEST = 600.0  # largest log L: exp(-DEEP) / L is then near the least float
 HIGH = 4.75  # e^(-e^HIGH) counts as 0
 BY_TOKEN = 2.0  # standard deviation up to which the rule has its nodes in Z, and beyond it in y
 LONGEST_STRIDE = 8  # steps of the rule between two points, for which it is quicker on one lattice

@@ -19,6 +19,7 @@ import pandas as pd
 from studies.rendering import pivoted
 from studies.study import (
     BEFORE,
+    EARLIER,
     PROTOTYPE,
     Claim,
     Result,
@@ -41,7 +42,7 @@ LOG_LENGTHS = {  # for training: powers of sqrt(10), and some up to e^d
     100: (*(math.log(10) * np.arange(2, 10) / 2).tolist(), 15, 20, 25, 30, 50, 100),
     1000: (*(math.log(10) * np.arange(2, 10) / 2).tolist(), 25, 50, 100, 200, 300),
 }
-ORACLE_SHARES = (0.05, 0.1, 0.15, 0.2, 0.225, 0.25, 0.275, 0.3, 0.4, 0.5)  # (log L)/d
+ORACLE_SHARES = (0.05, 0.1, 0.15, 0.2, 0.225, 0.25, 0.275, 0.3, 0.35)  # (log L)/d
 WARM_SHARES = (*(0.02 * np.arange(1, 15)).round(2).tolist(),)
 WARM_KAPPAS = tuple((0.1 * np.arange(1, 11)).round(1).tolist())
 SHOWN_GAMMA = 0.5  # of the oracle against length, the warm starts and the learned lambda
@@ -100,7 +101,7 @@ def _jobs(options: Options) -> list[Job]:
         ]
         cells = [(d, gamma, log_L) for log_L in reversed(lengths) for gamma in gammas]
         jobs += [Job("training", training, (*cell, runs, steps, seed)) for cell in cells]
-    learned = LOG_LENGTHS[100][: 1 if smoke else 8]
+    learned = LOG_LENGTHS[100][: 1 if smoke else 6]
     few = min(runs, 10)
     jobs += [
         Job("training", training, (100, SHOWN_GAMMA, log_L, few, steps, seed, True))
@@ -165,7 +166,7 @@ def boundary(d: int, gamma: float) -> list[dict[str, Any]]:
     def excess(share: float) -> float:
         return best_oracle(task_of(d, share * d, gamma))[1] - HALF
 
-    share = brentq(excess, 0.1, 0.4, xtol=5e-4)
+    share = brentq(excess, 0.1, 0.4, xtol=1e-3)
     return [{"d": d, "gamma": gamma, "oracle": share, "bayes": bayes_boundary(gamma)}]
 
 
@@ -204,6 +205,7 @@ def training(
             "early_risk": float(np.median(early)) / gamma**2,
             "risk": float(np.median(late)) / gamma**2,
             "aligned": float(path.aligned().mean()),
+            "elsewhere": float(np.mean(abs(path.final.eta) > HALF)),
             "steps_to_align": float(np.median(path.steps_to_align())),
             "steps_to_learn": float(np.median(_steps_to_learn(path))),
         }
@@ -217,24 +219,31 @@ def _steps_to_learn(path: Any) -> Any:
 
 
 def warm_starts(d: int, gamma: float, share: float, seed: int) -> list[dict[str, Any]]:
-    """PGD at lambda = sqrt(2 log L) from starts of several kappa: median risks of three runs."""
+    """PGD at lambda = sqrt(2 log L) from starts of several kappa, with v random or at v*.
+
+    Where v is random, the risk is the median of three runs.
+    """
     from slr.dynamics.reduced import pgd
-    from slr.overlaps import start_on_sphere
+    from slr.overlaps import Overlaps, start_on_sphere
     from slr.risk import excess_risk
 
     task = task_of(d, share * d, gamma)
     lam, each = math.sqrt(2 * math.log(task.L)), 3
     starts = start_on_sphere(task, each * len(WARM_KAPPAS), np.random.default_rng(seed))
-    kappas = np.repeat(WARM_KAPPAS, each)
-    path = pgd(
-        task, lifted(starts, kappas), lam=lam, step_size=step_size_of(task, lam),
-        n_steps=PAPER_STEPS, log_every=PAPER_STEPS, gate="softmax",
-    )  # fmt: skip
-    risks = excess_risk(task, path.final, lam, "softmax").reshape(-1, each) / gamma**2
-    return [
-        {"d": d, "gamma": gamma, "share": share, "kappa": kappa, "risk": float(risk)}
-        for kappa, risk in zip(WARM_KAPPAS, np.median(risks, axis=1), strict=True)
-    ]
+    rows = []
+    for name, start in (
+        ("random", lifted(starts, np.repeat(WARM_KAPPAS, each))),
+        ("v*", Overlaps(np.array(WARM_KAPPAS), 1.0, 0.0, 0.0, 0.0)),
+    ):
+        path = pgd(
+            task, start, lam=lam, step_size=step_size_of(task, lam), n_steps=PAPER_STEPS,
+            log_every=PAPER_STEPS, gate="softmax",
+        )  # fmt: skip
+        risks = excess_risk(task, path.final, lam, "softmax").reshape(len(WARM_KAPPAS), -1)
+        medians = zip(WARM_KAPPAS, np.median(risks, axis=1) / gamma**2, strict=True)
+        setting = {"d": d, "gamma": gamma, "share": share, "v": name}
+        rows += [setting | {"kappa": kappa, "risk": float(risk)} for kappa, risk in medians]
+    return rows
 
 
 def lifted(start: "Overlaps", kappa: Any) -> "Overlaps":
@@ -301,9 +310,9 @@ def limits(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def warm_boundary(table: pd.DataFrame) -> pd.DataFrame:
-    """The largest (log L)/d that is learned from each kappa; 0 if none is."""
-    learned = table["share"].where(table["risk"] < HALF, 0.0)
-    return learned.groupby([table["d"], table["kappa"]]).max().rename("share").reset_index()
+    """The largest (log L)/d that is learned from each start; 0 if none is."""
+    learned = table.assign(share=table["share"].where(table["risk"] < HALF, 0.0))
+    return learned.groupby(["d", "v", "kappa"], as_index=False)["share"].max()
 
 
 def claims(tables: Tables) -> Iterator[Claim]:
@@ -337,15 +346,17 @@ def claims(tables: Tables) -> Iterator[Claim]:
         passed=bool(rates.min() > 0.7 and rates.max() < 1.5),
     )
     warm = warm_boundary(tables["warm"]).query("d == d.max() and kappa >= 0.4")
-    error = (warm["share"] - warm["kappa"] ** 2 / 4).abs().max()
-    yield Claim(
-        claim=f"largest (log L)/d that PGD learns from a start with kappa of 0.4 to 1, "
-        f"at d = {largest}, against kappa^2/4",
-        required="within 0.04",
-        origin=BEFORE,
-        measured=f"within {error:.3f}",
-        passed=bool(error <= 0.04),
-    )
+    for name, words, origin in (("random", "a random v", BEFORE), ("v*", "v = v*", EARLIER)):
+        rows = warm[warm["v"] == name]
+        error = (rows["share"] - rows["kappa"] ** 2 / 4).abs().max()
+        yield Claim(
+            claim=f"largest (log L)/d that PGD learns from a start with kappa of 0.4 to 1 and "
+            f"{words}, at d = {largest}, against kappa^2/4",
+            required="within 0.04",
+            origin=origin,
+            measured=f"within {error:.3f}",
+            passed=bool(error <= 0.04),
+        )
     flows = tables["against_d"].query("curve != 'erf'")
     times = flows.sort_values("d").groupby("curve")["time"]
     ratio = (times.last() / times.first()).max()
@@ -377,8 +388,12 @@ def says(tables: Tables) -> Said:
         for row in rates.itertuples()
     )
     warm = warm_boundary(tables["warm"])
-    wide = pivoted(warm, [f"{share:.2f}" for share in warm["share"]], "d", "kappa")
-    wide.loc["kappa^2/4"] = [f"{kappa**2 / 4:.2f}" for kappa in wide.columns]
+    starts = [
+        f"d = {row.d}, v {'random' if row.v == 'random' else '= v*'}" for row in warm.itertuples()
+    ]
+    named = warm.assign(start=starts)
+    wide = pivoted(named, [f"{share:.2f}" for share in warm["share"]], "kappa", "start")
+    wide["kappa^2/4"] = [f"{kappa**2 / 4:.3f}" for kappa in wide.index]
     texts = [f"{row.time:.1f} ({row.aligned:.0%})" for row in flows.itertuples()]
     in_time = pivoted(flows, texts, "d", "curve").sort_index()
     return [
@@ -387,13 +402,25 @@ def says(tables: Tables) -> Said:
         "and of PGD from the sphere (the longest of the lengths that were tried):",
         shown,
         f"Exponents x of median steps to learn ~ L^x: {slopes or 'too few lengths'}.",
+        _where_runs_end(tables["training"]),
         "Largest (log L)/d that PGD at lambda = sqrt(2 log L) learns from a start with a given "
         f"kappa, gamma = {SHOWN_GAMMA:g} (lengths are 0.02 d apart):",
-        wide.rename(columns="kappa = {:g}".format),
+        wide,
         f"Time to align of the gradient flow at L = {L_AGAINST_D}, median of the runs that align, "
         "and their share:",
         in_time.rename(index="{:.0e}".format),
     ]
+
+
+def _where_runs_end(table: pd.DataFrame) -> str:
+    """A sentence on the setting in which most runs end with k near v*."""
+    worst = table.loc[table["elsewhere"].idxmax()]
+    return (
+        "Not all runs that fail are slow: others end at a minimum of the risk with k nearer to v* "
+        f"than to k* (|eta| above {HALF:g}), at most {worst['elsewhere']:.0%} of the runs "
+        f"(d = {worst['d']}, gamma = {worst['gamma']:g}, L = {math.exp(worst['log_L']):.3g}, median "
+        f"risk {worst['risk']:.2f} gamma^2)."
+    )
 
 
 def _longest(log_L: float) -> str:

@@ -28,6 +28,7 @@ FLOWS = {  # name in the table: label, colour, marker
     "softmax, larger lambda": (r"softmax, $\lambda=2\log L/h$", GREEN, "D"),
 }
 SHARE = r"$(\log L)\,/\,d$"
+LEAST = 1e-8  # risk that is shown
 SHOWN_GAMMAS = (0.25, 0.5, 1.0, 2.0)
 
 
@@ -87,12 +88,14 @@ def _draw_oracle(ax: Axes, table: Any) -> None:
         rows = rows.sort_values("share")
         colour, marker = BY_DIMENSION[d]
         ax.plot(rows["share"], rows["risk"], f"{marker}-", color=colour, ms=3.5, label=f"$d={d}$")
-        ax.plot(rows["share"], rows["bayes"], ":", color=colour, label=f"Bayes at most, $d={d}$")
+        if rows["bayes"].max() > LEAST:
+            label = f"Bayes at most, $d={d}$"
+            ax.plot(rows["share"], rows["bayes"], ":", color=colour, label=label)
     ax.axvline(0.25, color=GREY, ls="--", lw=1.0, label=r"$\log L = d/4$")
     gamma = table["gamma"].iloc[0]
-    ax.set(xlabel=SHARE, ylabel=r"oracle's best risk, $/\,\gamma^2$", ylim=(-0.03, 1.05))
-    ax.set_title(rf"$\gamma={gamma:g}$")
-    ax.legend(fontsize=6.5)
+    ax.set(xlabel=SHARE, ylabel=r"oracle's best risk, $/\,\gamma^2$", yscale="log")
+    ax.set(ylim=(LEAST, 3), title=rf"$\gamma={gamma:g}$")
+    ax.legend(fontsize=6.5, loc="lower right")
 
 
 def _draw_warm(ax: Axes, table: Any) -> None:
@@ -100,12 +103,14 @@ def _draw_warm(ax: Axes, table: Any) -> None:
     kappa = np.linspace(0, 1, 101)
     ax.plot(kappa, kappa**2 / 4, color=BLACK, lw=1.0, label=r"$\kappa_0^2/4$")
     gap = np.diff(np.unique(table["share"])).min()
-    for d, rows in table.groupby("d"):
+    for (d, v), rows in table.groupby(["d", "v"]):
         colour, marker = BY_DIMENSION[d]
         learned = rows["share"].where(rows["risk"] < 0.5, 0.0).groupby(rows["kappa"]).max()
+        is_random = v == "random"
         ax.errorbar(
-            learned.index, learned + gap / 2, gap / 2, fmt=marker, color=colour, ms=3.5, lw=1.0,
-            label=f"PGD, $d={d}$",
+            learned.index + (0.01 if is_random else -0.01), learned + gap / 2, gap / 2, fmt=marker,
+            color=colour, mfc="white" if is_random else colour, ms=3.5, lw=1.0,
+            label=f"PGD, $d={d}$, " + ("$v$ random" if is_random else r"$v=v^\star$"),
         )  # fmt: skip
     ax.set(xlabel=r"$\kappa_0$, at the start", ylabel=f"largest {SHARE} that is learned")
     ax.set_title(rf"$\lambda=\sqrt{{2\log L}}$, $\gamma={table['gamma'].iloc[0]:g}$")
@@ -131,16 +136,17 @@ def _draw_steps(ax: Axes, table: Any) -> None:
     L = np.array([1e1, 1e4])
     ax.plot(L, 30 * L, color=GREY, lw=0.8, label=r"$\sim L$")
     ax.set(xscale="log", yscale="log", xlabel="$L$", ylabel="steps to learn (median)")
-    ax.set(xlim=(5, 1e6), ylim=(30, 2e5))
+    ax.set(xlim=(6, 1e5), ylim=(50, 2e5))
     ax.set_title("filled: $d=100$, open: $d=1000$")
-    ax.legend(fontsize=6.5, loc="upper right")
+    ax.legend(fontsize=6.5, loc="lower right")
 
 
 def _draw_times(ax: Axes, table: Any) -> None:
     for name, (label, colour, marker) in FLOWS.items():
         rows = table[table["curve"] == name].sort_values("d")
         bars = [rows["time"] - rows["low"], rows["high"] - rows["time"]]
-        label = f"{label}: {rows['aligned'].min():.0%} to {rows['aligned'].max():.0%} align"
+        shares = dict.fromkeys(f"{share:.0%}" for share in rows["aligned"].agg(["min", "max"]))
+        label = f"{label}: {' to '.join(shares)} align"
         ax.errorbar(
             rows["d"], rows["time"], bars, fmt=f"{marker}-", color=colour, ms=3.5, lw=1.0,
             capsize=2, label=label,
