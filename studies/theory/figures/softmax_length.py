@@ -48,7 +48,8 @@ def plot_softmax_length(tables: Mapping[str, Any]) -> Figure:
             mesh = _draw_map(ax, constant.query("d == @d"), tables["boundary"].query("d == @d"), d)
         label = r"median final risk of PGD, $/\,\gamma^2$"
         figure.colorbar(mesh, ax=second, label=label, extend="max")
-        first.legend(fontsize=6.5, loc="upper left", labelcolor="white")
+        legend = first.get_legend_handles_labels()  # the second map has the room for it
+        second.legend(*legend, fontsize=6.5, loc="center", bbox_to_anchor=(0.62, 0.5))
         _draw_oracle(oracle, tables["oracle"])
         _draw_warm(warm, tables["warm"])
         _draw_steps(steps, tables["training"])
@@ -72,9 +73,9 @@ def _draw_map(ax: Axes, cells: Any, places: Any, d: int) -> Any:
     x, y = _edges(wide.columns.to_numpy()), _edges(wide.index.to_numpy())
     mesh = ax.pcolormesh(x, y, wide.to_numpy(), cmap="viridis", vmin=0, vmax=1, rasterized=True)
     places = places.sort_values("gamma")
-    ax.plot(places["oracle"], places["gamma"], "o-", color="white", ms=3, label="oracle: 1/2")
+    ax.plot(places["oracle"], places["gamma"], "o-", color=BLACK, ms=3, label="oracle: 1/2")
     bayes = places[places["bayes"] < x[-1]]
-    ax.plot(bayes["bayes"], bayes["gamma"], ":", color="white", label="Bayes, large $d$")
+    ax.plot(bayes["bayes"], bayes["gamma"], ":", color=BLACK, label="Bayes, large $d$")
     ax.set(xscale="log", yscale="log", xlabel=SHARE, ylabel=r"$\gamma$", title=f"$d={d}$")
     ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     ax.set_yticks(wide.index, [f"{gamma:g}" for gamma in wide.index])
@@ -95,7 +96,7 @@ def _draw_oracle(ax: Axes, table: Any) -> None:
     gamma = table["gamma"].iloc[0]
     ax.set(xlabel=SHARE, ylabel=r"oracle's best risk, $/\,\gamma^2$", yscale="log")
     ax.set(ylim=(LEAST, 3), title=rf"$\gamma={gamma:g}$")
-    ax.legend(fontsize=6.5, loc="lower right")
+    ax.legend(fontsize=6.5, loc="upper left")
 
 
 def _draw_warm(ax: Axes, table: Any) -> None:
@@ -114,8 +115,8 @@ def _draw_warm(ax: Axes, table: Any) -> None:
         )  # fmt: skip
     ax.set(xlabel=r"$\kappa_0$, at the start", ylabel=f"largest {SHARE} that is learned")
     ax.set_title(rf"$\lambda=\sqrt{{2\log L}}$, $\gamma={table['gamma'].iloc[0]:g}$")
-    ax.set(xlim=(0, 1.05), ylim=(0, None))
-    ax.legend(fontsize=6.5, loc="upper left")
+    ax.set(xlim=(0, 1.05), ylim=(0, 0.34))
+    ax.legend(fontsize=6.5, loc="upper left", ncols=2)
 
 
 def _draw_steps(ax: Axes, table: Any) -> None:
