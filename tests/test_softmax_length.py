@@ -145,7 +145,7 @@ def tables() -> dict[str, Any]:
         (0, "boundary", "oracle", 0.28),
         (1, "limits", "late", 60.0),
         (2, "growth", "exponent", 2.0),
-        (3, "warm", "share", 0.1),
+        (3, "warm", "risk", 0.9),
         (4, "warm", "risk", 0.9),
         (5, "against_d", "aligned", 0.9),
     ],
