@@ -11,6 +11,7 @@ from studies.theory import (
     portrait,
     scaling,
     softmax,
+    softmax_length,
     success,
     sweep,
     yardsticks,
@@ -18,7 +19,7 @@ from studies.theory import (
 
 BEYOND_THE_PAPER = (
     yardsticks, scaling, success, layer, activations, conditional_mean, locations,
-    noise_length, softmax, sweep,
+    noise_length, softmax, softmax_length, sweep,
 )  # fmt: skip
 PRACTICE = (
     dataset.STUDY, dataset.WIDE_STUDY, figure1.STUDY, *probed.STUDIES, bridge.STUDY,

@@ -34,7 +34,8 @@ from studies.workers import in_parallel
 BEYOND = THEORY[len(PAPER) :]
 LONG = ("scaling", "conditional-mean")  # started first
 TIMES = ROOT / "docs" / "times.json"
-ALL_CORES = ("layer", "noise-length", "success", "locations", "sweep")  # run one by one
+# Studies that run one by one:
+ALL_CORES = ("layer", "noise-length", "softmax-length", "success", "locations", "sweep")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,6 +64,7 @@ from studies.theory.activations import ATTENTIONS, plot_activations
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
 from studies.theory.figures.layer import FLOOR, plot_layer
 from studies.theory.figures.scaling import CURVES, plot_scaling
+from studies.theory.figures.softmax_length import FLOWS, SHOWN_GAMMAS, plot_softmax_length
 from studies.theory.figures.sweep import plot_sweep
 from studies.theory.locations import plot_locations
 from studies.theory.noise_length import plot_noise_length
@@ -332,6 +333,44 @@ def test_on_the_manifold_the_distance_is_said_to_be_0() -> None:
 
 
 # ---- sweeps
+
+
+def check_softmax_length() -> None:
+    gammas = [*SHOWN_GAMMAS]
+    keys: dict[str, list[Any]] = {"d": [100, 1000], "gamma": gammas, "log_L": [2.0, 4.0, 8.0]}
+    training = table_of(keys, "risk steps_to_learn").assign(training="lambda constant")
+    training["share"] = training["log_L"] / training["d"]
+    learned = training.query("d == 100 and gamma == 0.5").assign(training="lambda learned")
+    boundary = table_of({"d": [100, 1000], "gamma": gammas}, "oracle bayes")
+    oracle = table_of({"d": [100, 1000], "share": [0.1, 0.2]}, "risk bayes").assign(gamma=0.5)
+    warm: dict[str, list[Any]] = {
+        "d": [100, 1000], "v": ["random", "v*"], "kappa": [0.5, 1.0], "share": [0.1, 0.2],
+    }  # fmt: skip
+    starts = table_of(warm, "").assign(gamma=0.5, risk=[0.1, 0.9, 0.2, 0.3] * 4)
+    flows = table_of({"curve": [*FLOWS], "d": [100, 1000]}, "time").assign(aligned=1.0)
+    flows["low"], flows["high"] = flows["time"] - 0.05, flows["time"] + 0.07
+    tables = {"boundary": boundary, "oracle": oracle, "warm": starts, "against_d": flows}
+    tables["training"] = pd.concat([training, learned.assign(steps_to_learn=5.0)])
+    a, b, c, w, e, f, _ = plot_softmax_length(tables).axes
+    for ax, d in ((a, 100), (b, 1000)):
+        rows, places = training[training["d"] == d], boundary[boundary["d"] == d]
+        (mesh,) = ax.collections
+        wide = rows.pivot_table(index="gamma", columns="share", values="risk")
+        assert_allclose(np.ravel(mesh.get_array()), wide.to_numpy().ravel())  # type: ignore[arg-type]
+        assert_array_equal(curve(ax, "oracle: 1/2"), [places["oracle"], places["gamma"]])
+        rows = oracle[oracle["d"] == d]
+        assert_array_equal(curve(c, f"$d={d}$"), [rows["share"], rows["risk"]])
+        assert_array_equal(curve(c, f"Bayes at most, $d={d}$").y, rows["bayes"])
+        assert_allclose(error_bars(w, f"PGD, $d={d}$, $v$ random"), [[0.1, 0.2], [0.2, 0.3]])
+    for gamma in gammas:
+        rows = training.query("d == 100 and gamma == @gamma")
+        shown = curve(e, rf"$\gamma={gamma:g}$")
+        assert_allclose(shown, [np.exp(rows["log_L"]), rows["steps_to_learn"]])
+    assert_array_equal(curve(e, r"$\lambda$ learned").y, [5.0] * 3)
+    for name, (label, *_) in FLOWS.items():
+        rows = flows[flows["curve"] == name]
+        assert_array_equal(curve(f, f"{label}: 100% align"), [rows["d"], rows["time"]])
+        assert_allclose(error_bars(f, f"{label}: 100% align"), [rows["low"], rows["high"]])
 
 
 def check_sweep() -> None:
@@ -795,6 +834,7 @@ CHECKS: dict[Callable[[], None], str] = {  # which ways of drawing carry its num
     check_noise_length: "plot errorbar",
     check_conditional_mean: "plot errorbar",
     check_layer: "plot fill_between",
+    check_softmax_length: "pcolormesh plot errorbar",
     check_sweep: "pcolormesh",
     check_curve: "errorbar",
     check_figure_1: "plot:0 hlines:1 hlines:2 scatter:0 scatter:1",

@@ -27,7 +27,7 @@ from slr.task import FloatArray, Task
 STEP = 0.25  # in s and y: an error of exp(-pi^2 / STEP)
 REACH = 10.5  # standard deviations: 1e-25 of the mass lies beyond
 DEEP = 58.0  # exp(-DEEP), 1e-25, counts as 0
-LONGEST = 25.0  # log L of up to 7e10: so many noise tokens raise what is that small
+LONGEST = 600.0  # largest log L: exp(-DEEP) / L is then near the least float
 HIGH = 4.75  # e^(-e^HIGH) counts as 0
 BY_TOKEN = 2.0  # standard deviation up to which the rule has its nodes in Z, and beyond it in y
 LONGEST_STRIDE = 8  # steps of the rule between two points, for which it is quicker on one lattice
@@ -59,8 +59,11 @@ class Lattice(NamedTuple):
         return np.asarray(self.first + self.step * np.arange(self.length), dtype=np.float64)
 
 
-def smoothed(x: Lattice, std: float, fineness: int = 1) -> Smoothed:
-    """E[b_i(x + std Z)], Z ~ N(0, 1); ``fineness`` divides the steps of the rule."""
+def smoothed(x: Lattice, std: float, log_n: float, fineness: int = 1) -> Smoothed:
+    """E[b_i(x + std Z)], Z ~ N(0, 1), also where it is as small as 1/n.
+
+    ``fineness`` divides the steps of the rule.
+    """
     if std <= BY_TOKEN:
         step = min(0.5, STEP / max(std, 1e-9)) / fineness
         z = np.arange(-math.ceil(REACH / step), math.ceil(REACH / step) + 1) * step
@@ -75,7 +78,7 @@ def smoothed(x: Lattice, std: float, fineness: int = 1) -> Smoothed:
         return Smoothed(b0, b1, b2, *derivatives, -np.expm1(-power) @ mass)
     # A wide Gaussian takes the derivatives. b_1 is a density, and b_0 its upper tail.
     step = STEP / fineness
-    y = HIGH - step * np.arange(math.ceil((DEEP + LONGEST + HIGH) / step))
+    y = HIGH - step * np.arange(math.ceil((DEEP + log_n + HIGH) / step))
     b = step * np.exp(np.array([[1], [2]]) * y - np.exp(y)).T
     stride = round(x.step / step)
     if stride <= LONGEST_STRIDE:  # x - y lies on one lattice
@@ -110,22 +113,26 @@ class NoiseFactors(NamedTuple):
 
 
 def noise_factors(s: Lattice, lam: float, n: int, fineness: int = 1) -> NoiseFactors:
-    """The factors of n noise tokens, also for n of a billion."""
-    psi = smoothed(s, lam, fineness)
+    """The factors of n noise tokens, also for n of e^LONGEST."""
+    psi = smoothed(s, lam, math.log(n), fineness)
 
-    def power(m: int) -> FloatArray:
+    def power(m: float) -> FloatArray:
         below, above = xlog1py(m, -psi.one_minus_b0), xlogy(m, psi.b0)
         return np.exp(np.where(psi.b0 > 0.5, below, above))
 
     with np.errstate(divide="ignore", under="ignore"):
-        others, two_others = n * power(n - 1), n * (n - 1) * power(max(n - 2, 0))
+        others = float(n) * power(float(n - 1))
+        # Two tokens share psi_0^(n-2): each has its root, as n^2 can be above all floats.
+        each = float(n) * power(max(n - 2, 0) / 2)
+        pairs = (n - 1) / n
+        b1, d_b1, d_b2 = each * psi.b1, each * psi.d_b1, each * psi.d_b2
         return NoiseFactors(
-            none=power(n),
+            none=power(float(n)),
             one=others * psi.b1,
             twice=others * psi.b2,
-            both=others * psi.b2 + two_others * psi.b1**2,
+            both=others * psi.b2 + pairs * b1**2,
             difference=others * psi.d_b1,
-            scores=two_others * (psi.d_b1**2 + psi.b1 * psi.d_b2),
+            scores=pairs * (d_b1**2 + b1 * d_b2),
             own_scores=others * psi.d_b2,
         )
 
@@ -144,11 +151,16 @@ def grid_step(task: Task, lam: float) -> float:
     return STEP * max(1, math.floor(min(lam / 14, lam * task.gamma)))
 
 
+def log_of_noise(task: Task, lam: float) -> float:
+    """An upper bound of log sum_{l>1} exp(scores), up to their fluctuations."""
+    log_n = math.log(task.L)
+    return log_n + min(lam**2 / 2, lam * math.sqrt(2 * log_n))
+
+
 def reach(task: Task, lam: float) -> tuple[float, float]:
     """Ends of the range of mu beyond which all moments are constant, to exp(-DEEP)."""
     spread = REACH * lam * (1 + task.gamma)
-    longest = math.log(task.L) + min(lam**2 / 2, lam * math.sqrt(2 * math.log(task.L)))
-    return -DEEP - spread, DEEP + spread + longest
+    return -DEEP - spread, DEEP + spread + log_of_noise(task, lam)
 
 
 def coefficients(
@@ -162,6 +174,8 @@ def coefficients(
     ``step`` is that in s, of which ``width`` is a multiple (if there are several intervals).
     """
     g2, n = task.gamma**2, task.L - 1
+    if math.log(task.L) > LONGEST:
+        raise ValueError(f"softmax attention needs L of at most e^{LONGEST:g}")
     if n == 0:  # the only token has all weight
         found = np.zeros((2, 7, nodes.intervals, len(nodes.x)))
         found[0, [0, 2]] = 1.0
@@ -207,7 +221,7 @@ def _integrals(task: Task, lam: float, nodes: Nodes, step: float, fineness: int)
     and the integrals are correlations of two arrays.
     """
     high = nodes.low + nodes.width * nodes.intervals
-    first = -DEEP - REACH * lam * max(1.0, task.gamma) - max(high, math.log(task.L), 0.0)
+    first = -DEEP - REACH * lam * max(1.0, task.gamma) - max(high, log_of_noise(task, lam))
     s = Lattice(first, step, math.ceil((HIGH + REACH * lam - first) / step) + 1)
     noise = step * np.array(noise_factors(s, lam, task.L - 1, fineness)).T
     stride = max(1, round(nodes.width / step))
@@ -215,6 +229,6 @@ def _integrals(task: Task, lam: float, nodes: Nodes, step: float, fineness: int)
     for k, node in enumerate(nodes.x):
         mu = nodes.low + nodes.width * (1 + node) / 2
         x = Lattice(first + mu, step, s.length + stride * (nodes.intervals - 1))
-        for i, signal in enumerate(smoothed(x, lam * task.gamma, fineness)):
+        for i, signal in enumerate(smoothed(x, lam * task.gamma, math.log(task.L), fineness)):
             found[i, :, :, k] = (_windows(s.length, stride, signal) @ noise).T
     return found
