@@ -182,7 +182,7 @@ def training(
     """PGD from the sphere: medians over runs, risks in units of gamma^2."""
     from slr.dynamics.reduced import pgd
     from slr.overlaps import start_on_sphere
-    from slr.risk import excess_risk
+    from slr.risks import excess_risk
 
     task = task_of(d, log_L, gamma)
     step_size = step_size_of(task, rule(task))
@@ -226,7 +226,7 @@ def warm_starts(d: int, gamma: float, share: float, seed: int) -> list[dict[str,
     """
     from slr.dynamics.reduced import pgd
     from slr.overlaps import Overlaps, start_on_sphere
-    from slr.risk import excess_risk
+    from slr.risks import excess_risk
 
     task = task_of(d, share * d, gamma)
     lam, each = math.sqrt(2 * math.log(task.L)), 3
