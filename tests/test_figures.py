@@ -361,7 +361,7 @@ def check_softmax_length() -> None:
         rows = oracle[oracle["d"] == d]
         assert_array_equal(curve(c, f"$d={d}$"), [rows["share"], rows["risk"]])
         assert_array_equal(curve(c, f"Bayes at most, $d={d}$").y, rows["bayes"])
-        assert_allclose(error_bars(w, f"PGD, $d={d}$, $v$ random"), [[0.1, 0.2], [0.2, 0.3]])
+        assert_allclose(error_bars(w, f"$d={d}$, $v$ random"), [[0.1, 0.2], [0.2, 0.3]])
     for gamma in gammas:
         rows = training.query("d == 100 and gamma == @gamma")
         shown = curve(e, rf"$\gamma={gamma:g}$")

@@ -2,6 +2,9 @@
 
 import functools
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +39,7 @@ from slr.task import Truth
 
 PAPER = Task(d=400, L=10, gamma=math.sqrt(0.5))
 GATES: list[Any] = ["erf", "softmax"]
+ROOT = Path(__file__).parent.parent
 
 
 def random_units(runs: int, d: int, rng: np.random.Generator) -> Any:
@@ -330,3 +334,11 @@ def test_another_gate_moves_by_the_same_motion() -> None:
     k, v = steps.lane_of.py_func(vectors, 3)
     assert k == pytest.approx([1, 0, 0, 0], abs=1e-9)
     assert v == pytest.approx(steps.embedding(start)[1])
+    # The compiled step is now on disk with a type that no other program knows: no harm is done.
+    code = (
+        "from slr import *; task = Task(9, 2, 1.0); start = Overlaps(*[[0.1]] * 5);"
+        "pgd(task, start, lam=0.1, step_size=0.1, n_steps=2, log_every=1); print('trained')"
+    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert run.stdout == "trained\n", run.stderr

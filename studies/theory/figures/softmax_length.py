@@ -96,7 +96,7 @@ def _draw_oracle(ax: Axes, table: Any) -> None:
     gamma = table["gamma"].iloc[0]
     ax.set(xlabel=SHARE, ylabel=r"oracle's best risk, $/\,\gamma^2$", yscale="log")
     ax.set(ylim=(LEAST, 3), title=rf"$\gamma={gamma:g}$")
-    ax.legend(fontsize=6.5, loc="upper left")
+    ax.legend(fontsize=6, loc="upper left")
 
 
 def _draw_warm(ax: Axes, table: Any) -> None:
@@ -111,12 +111,12 @@ def _draw_warm(ax: Axes, table: Any) -> None:
         ax.errorbar(
             learned.index + (0.01 if is_random else -0.01), learned + gap / 2, gap / 2, fmt=marker,
             color=colour, mfc="white" if is_random else colour, ms=3.5, lw=1.0,
-            label=f"PGD, $d={d}$, " + ("$v$ random" if is_random else r"$v=v^\star$"),
+            label=f"$d={d}$, " + ("$v$ random" if is_random else r"$v=v^\star$"),
         )  # fmt: skip
     ax.set(xlabel=r"$\kappa_0$, at the start", ylabel=f"largest {SHARE} that is learned")
     ax.set_title(rf"$\lambda=\sqrt{{2\log L}}$, $\gamma={table['gamma'].iloc[0]:g}$")
     ax.set(xlim=(0, 1.05), ylim=(0, 0.34))
-    ax.legend(fontsize=6.5, loc="upper left", ncols=2)
+    ax.legend(fontsize=6.5, loc="upper left", ncols=2, columnspacing=1.0)
 
 
 def _draw_steps(ax: Axes, table: Any) -> None:
