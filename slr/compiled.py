@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache
 
 from slr.workers.pool import source_digest
 
@@ -22,11 +23,28 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         previous = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(CACHE or "")
         try:
-            return numba.njit(cache=CACHE is not None, error_model="numpy", **options)(function)
+            dispatcher = numba.njit(error_model="numpy", **options)(function)
+            if CACHE is not None:
+                dispatcher._cache = ForgivingCache(function)
+            return dispatcher
         finally:
             numba.config.CACHE_DIR = previous
 
     return decorate
+
+
+class ForgivingCache(FunctionCache):  # type: ignore[misc]
+    """A cache that begins anew if its index names a type that this process cannot import.
+
+    Such a type is the model of a gate that another script registered (slr/gates/interface.py).
+    """
+
+    def load_overload(self, *arguments: Any) -> Any:
+        try:
+            return super().load_overload(*arguments)
+        except (ImportError, AttributeError):
+            self.flush()
+            return None
 
 
 def _cache_folder() -> Path | None:
