@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_gen.dataset import DatasetError, build_dataset
-from data_gen.own_sentences import own_dataset, read_rows
+from data_gen.own.sentences import own_dataset, read_rows
 from data_gen.patterns import Sentence
 
 if TYPE_CHECKING:
