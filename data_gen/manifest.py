@@ -76,11 +76,11 @@ def dataset_card(
 
 def _metadata(spec: Spec, data_files: Mapping[str, str] | None) -> dict[str, Any]:
     """What load_dataset and the hub read: the file of each split, and the types of columns."""
-    metadata: dict[str, Any] = {"pretty_name": spec.name}
+    metadata: dict[str, Any] = {"pretty_name": _one_line(spec.name)}
     if spec.language:
-        metadata["language"] = [spec.language]
+        metadata["language"] = [_one_line(spec.language)]
     if spec.license:
-        metadata["license"] = spec.license
+        metadata["license"] = _one_line(spec.license)
     metadata["task_categories"] = ["text-classification"]
     if data_files:
         files = [{"split": split, "path": path} for split, path in data_files.items()]
@@ -105,7 +105,11 @@ def _prose(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Text for one line, such as a cell of a table."""
-    return escape(" ".join(text.split()), quote=False).replace("|", "/")
+    return escape(_one_line(text), quote=False).replace("|", "/")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 CARD = """# {title}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from data_gen.patterns import Pattern
 
-MOST_STEPS = 1_500_000  # of all comparisons of a spec: about five seconds
+MOST_STEPS = 1_200_000  # of all comparisons of a spec: about five seconds
 
 
 class TooManyStepsError(Exception):
@@ -30,7 +30,11 @@ class Work:
 
     def spend(self, steps: int) -> None:
         self.steps += steps
-        if self.steps > self.most:
+        self.check(0)
+
+    def check(self, ahead: int) -> None:
+        """Fail at once if so many steps ahead are too many."""
+        if self.steps + ahead > self.most:
             raise TooManyStepsError
 
 

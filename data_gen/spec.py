@@ -17,7 +17,7 @@ from data_gen.reader.shapes import Shapes, SpecError
 from data_gen.reader.soundness import check_balance, check_repeats
 from data_gen.reader.splits import SplitReader
 from data_gen.splits import Split
-from data_gen.text_files import read_text, shown
+from data_gen.text_files import exists, read_text, shown
 
 ABOUT = "description source license language"  # optional, free text
 MOST_BYTES = 2_000_000  # of a file
@@ -66,18 +66,11 @@ def read_spec(spec: str | Path | Spec) -> Spec:
     path = Path(spec)
     if str(spec) in builtin_specs():
         path = SPEC_FOLDER / f"{spec}.toml"
-    elif not _exists(path) or path.is_dir():
+    elif not exists(path) or path.is_dir():
         hint = f"give the path of a TOML file or one of {', '.join(builtin_specs())}"
         raise SpecError(one_line(f"{shown(path)}: no such spec: {hint}"))
     text = read_text(path, most_bytes=MOST_BYTES, error=SpecError).replace("\r\n", "\n")
     return parse_spec(_toml(text, path), file=str(path), text=text)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name that is too long, or holds a NUL
-        return False
 
 
 def _toml(text: str, path: Path) -> dict[str, Any]:

@@ -14,23 +14,37 @@ def read_text(path: Path, *, most_bytes: int, error: type[ValueError]) -> str:
     Whatever is not a regular file of at most ``most_bytes`` is refused unread: to open a FIFO would
     be to wait for its writer.
     """
+    check_file(path, most_bytes=most_bytes, error=error)
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise error(one_line(f"{shown(path)} is not a regular file; give a file"))
-        if status.st_size > most_bytes:
-            size = f"{spaced(status.st_size)} bytes, more than the limit of {spaced(most_bytes)}"
-            raise error(one_line(f"{shown(path)} has {size}"))
         content = path.read_bytes()
-    except (OSError, ValueError) as problem:
-        if isinstance(problem, error):
-            raise
-        why = getattr(problem, "strerror", None) or str(problem)  # a path with a NUL: ValueError
-        raise error(one_line(f"{shown(path)} cannot be read: {why}")) from problem
+    except OSError as problem:
+        raise error(one_line(f"{shown(path)} cannot be read: {problem.strerror}")) from problem
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise error(one_line(f"{shown(path)} is not UTF-8 text; save it as UTF-8")) from None
+
+
+def check_file(path: Path, *, most_bytes: int, error: type[ValueError]) -> None:
+    """Refuse whatever is not a regular file of at most ``most_bytes``."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as problem:  # ValueError: a path with a NUL
+        missing = isinstance(problem, FileNotFoundError | NotADirectoryError)
+        why = "does not exist" if missing else "cannot be read; check its name and permissions"
+        raise error(one_line(f"{shown(path)} {why}")) from problem
+    if not stat.S_ISREG(status.st_mode):
+        raise error(one_line(f"{shown(path)} is not a regular file; give a file"))
+    if status.st_size > most_bytes:
+        size = f"{spaced(status.st_size)} bytes, more than the limit of {spaced(most_bytes)}"
+        raise error(one_line(f"{shown(path)} has {size}"))
+
+
+def exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or holds a NUL
+        return False
 
 
 def shown(path: str | Path) -> str:

@@ -91,8 +91,14 @@ class Subject:
         from data_gen import read_data
 
         dataset = read_data(self.data)
-        print(f"model: {self.model}; data: {self.data}", flush=True)
+        self.print_subject(dataset)
         return dataset
+
+    def print_subject(self, dataset: "DatasetDict") -> None:
+        """Print model and data and, of sentences that name no split, what was held out."""
+        print(f"model: {self.model}; data: {self.data}", flush=True)
+        if held_out := dataset["train"].info.description:
+            print(held_out, flush=True)
 
     def check_known_words(self, tokenizer: Any, dataset: "DatasetDict") -> None:
         """Refuse data whose training split has no informative word that the tokenizer knows.

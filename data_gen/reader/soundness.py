@@ -38,11 +38,12 @@ def check_repeats(shapes: Shapes, splits: dict[str, Split]) -> None:
 def _check_repeats(shapes: Shapes, splits: dict[str, Split], work: Work) -> None:
     patterns = [(split, pattern) for split in splits.values() for pattern in split.patterns]
     readers = [Reader(pattern, work) for _, pattern in patterns]
+    pairs = pairs_that_may_meet([reader.first_words() for reader in readers], work)
     for (split, pattern), reader in zip(patterns, readers, strict=True):
         if not split.allow_repeats and (sentence := common_sentence(reader, reader, work)):
             problem = f"{quoted(pattern.name)} generates {quoted(sentence)} in two ways"
             raise shapes.fail(f"splits.{split.name}.patterns", problem)
-    for i, j in pairs_that_may_meet([reader.first_words() for reader in readers], work):
+    for i, j in pairs:
         (first, a), (second, b) = patterns[i], patterns[j]
         if first is second and first.allow_repeats:
             continue
@@ -64,7 +65,10 @@ def _repeated(
 def pairs_that_may_meet(
     first_words: Sequence[frozenset[str]], work: Work
 ) -> Iterator[tuple[int, int]]:
-    """The pairs of patterns whose sentences can begin with the same word, in order."""
+    """The pairs of patterns whose sentences can begin with the same word, in order.
+
+    Too many of them are noticed at once, before the first is compared.
+    """
     members: dict[frozenset[str], list[int]] = {}
     for i, words in enumerate(first_words):
         members.setdefault(words, []).append(i)
@@ -74,11 +78,15 @@ def pairs_that_may_meet(
         for word in words:
             sets_with.setdefault(word, []).append(words)
     met: dict[frozenset[str], list[int]] = {}  # by the first words of a pattern
-    for i, words in enumerate(first_words):
-        if words not in met:
-            work.spend(sum(len(sets_with[word]) for word in words) // 10)
-            sets = dict.fromkeys(chain.from_iterable(sets_with[word] for word in words))
-            met[words] = sorted(chain.from_iterable(members[each] for each in sets))
-            work.spend(len(met[words]) // 10)
-        for j in met[words][bisect_right(met[words], i) :]:
-            yield i, j
+    n_pairs = 0
+    for words in members:
+        work.spend(sum(len(sets_with[word]) for word in words) // 10)
+        sets = dict.fromkeys(chain.from_iterable(sets_with[word] for word in words))
+        met[words] = sorted(chain.from_iterable(members[each] for each in sets))
+        n_pairs += len(met[words]) * len(members[words])
+        work.check(n_pairs // 2)  # each pair is met from both sides
+    return (
+        (i, j)
+        for i, words in enumerate(first_words)
+        for j in met[words][bisect_right(met[words], i) :]
+    )
