@@ -54,9 +54,9 @@ HOSTILE: dict[str, tuple[str | bytes, list[str]]] = {
         patterns([f"the w{i} is {{KEY}}" for i in range(10_000)]),
         ["10 001 patterns", "1 200 000 steps"],
     ),
-    "10^4 patterns that begin with a slot": (
-        patterns([f"{{THING}} w{i} is {{KEY}}" for i in range(10_000)]),
-        ["10 001 patterns", "limit"],
+    "3000 patterns that begin with a slot": (
+        patterns([f"{{THING}} w{i} is {{KEY}}" for i in range(3_000)]),
+        ["3 001 patterns", "limit"],
     ),
     "a very long pattern": (patterns(["w " * 6000 + "{KEY}"]), ["patterns.p0", "5 000"]),
     "an endless pattern": (patterns(["w " * 100_000 + "{KEY}"]), ["patterns.p0", "100 000"]),
@@ -90,7 +90,7 @@ HOSTILE: dict[str, tuple[str | bytes, list[str]]] = {
     ), ["unknown slot 'N'", "more"]),
     "a long key": (about("k" * 9000, "1"), ["name", "'kkk", "100 bytes"]),
     "a long name of a split": (SOUND.replace("splits.test", f"splits.{'s' * 300}"), ["100 bytes"]),
-    "a long name in Greek": (SOUND.replace("splits.test", f'splits."{"σ" * 60}"'), ["100 bytes"]),
+    "a long name in German": (SOUND.replace("test]", '"' + "\u00e4" * 60 + '"]'), ["100 bytes"]),
     "a long label": (changed("negative =", f"{'n' * 300} ="), ["polarity", "100 bytes"]),
     "a long name of a pattern": (changed("plain =", f"{'p' * 300} ="), ["patterns", "100 bytes"]),
     "many words out of balance": (
@@ -216,7 +216,7 @@ def test_the_command_refuses_and_writes_nothing(tmp_path: Path) -> None:
 
 
 FAST = {
-    "4000 patterns": patterns([f"w{i} the {{THING}} is {{KEY}}" for i in range(4_000)]),
+    "2000 patterns": patterns([f"w{i} the {{THING}} is {{KEY}}" for i in range(2_000)]),
     "5000 words with a common first word": things([f"the w{i}" for i in range(5000)]),
     "twice": things([f"the w{i}" for i in range(5000)]).replace("{THING} is", "{THING} {THING} is"),
     "60 000 words": things([f"w{i}" for i in range(60_000)]),
@@ -225,7 +225,9 @@ FAST = {
     + '[slots.NO]\ntraining = [""]\n',
     "Windows": SOUND.replace("\n", "\r\n"),
     "a byte order mark": "\ufeff" + SOUND,
-    "joiners, which belong to words": things(["می\u200cخواهم", "👩\u200d🚀"]),
+    "joiners, which belong to words": things(
+        ["\u0645\u06cc\u200c\u062e", "\U0001f469\u200d\U0001f680"]
+    ),
     "many dots in a string": about("source", f'"{"a.b. c. " * 100}"'),
 }
 
@@ -263,13 +265,15 @@ def test_odd_dictionaries_are_refused(table: Any, tmp_path: Path) -> None:
     assert call(lambda: parse_spec(table), within=tmp_path).outcome == REFUSED
 
 
-ODD_TEXTS = ["a: b", "!!python/object:os.system", "&a *a", "---\n---", "# x", "{a: [", "no", "'\"",
-             "1e3", "\u2028\u202e", "a | b", "<script>", "@x", "%YAML", "null", "é\n\nü"]  # fmt: skip
+ODD_TEXTS = [
+    *("a: b", "!!python/object:os.system", "&a *a", "---\n---", "# x", "{a: [", "no", "'\"", "1e3"),
+    *("\u2028\u202e", "a | b", "<script>", "@x", "%YAML", "null", "\u00e9\n\n\u00fc", "x " * 99),
+]
 
 
 @pytest.mark.parametrize("odd", ODD_TEXTS)
 def test_a_card_says_what_the_spec_says(odd: str) -> None:
-    texts = {key: odd for key in ("name", "license", "language", "description", "source")}
+    texts = dict.fromkeys(("name", "license", "language", "description", "source"), odd)
     spec = parse_spec({**TABLE, **texts})
     numbers = {"rows": 1, "distinct": 1, "unknown_share": 0.0, "isolates": odd}
     card = dataset_card(spec, {"splits": {"train": numbers}}, {"train": "data/train.parquet"})

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from data_gen.dataset import DatasetError
 from data_gen.quoting import listed, one_line, quoted, spaced
 from data_gen.tokenizer import special_token_in
@@ -61,8 +63,7 @@ class Cells:
 
     def label(self) -> str | int | float | bool:
         """A string or a number; strings are as in the file, without spaces at their ends."""
-        label = self.get("label")
-        label = label.item() if hasattr(label, "item") else label  # a number of numpy
+        label = _plain(self.get("label"))
         if isinstance(label, float) and not math.isfinite(label):
             raise self.fail(f"the label is {label}, not a number or a string")
         if not isinstance(label, str | int | float):
@@ -92,12 +93,14 @@ class Cells:
 
     def _offset(self, column: str) -> int:
         """A whole number, as a number or in digits: 3, "3" or 3.0."""
-        value = self.get(column)
-        digits = re.fullmatch(r"\s*([0-9]{1,12})(\.0*)?\s*", str(value)[:100])
-        if isinstance(value, bool) or not digits:
+        value = _plain(self.get(column))
+        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,12}(\.0*)?\s*", value):
+            value = float(value)
+        whole = type(value) is int or (isinstance(value, float) and value.is_integer())
+        if not whole or not 0 <= value < 10**12:
             rule = f"start and end must enclose a word, in whole numbers, but {column} is"
             raise self.fail(f"{rule} {quoted(value)}")
-        return int(digits[1])
+        return int(value)
 
     def _place_of(self, word: str, text: str) -> tuple[int, int]:
         places = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
@@ -111,3 +114,8 @@ class Cells:
         if forms[0] in forms[1] and word not in text:
             raise self.fail(f"{named} is in another Unicode form than the text; save both as NFC")
         raise self.fail(f"{named} is not in {quoted(text)}")
+
+
+def _plain(value: Any) -> Any:
+    """The value, as a Python number if it is one of numpy's."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -89,9 +89,13 @@ def _read_jsonl(file: Path) -> tuple[pa.Table, list[str]]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise damaged(manifest, "is not the manifest of these splits") from None
     rows = read_rows(file)
-    for name in Sentence._fields:
-        if rows and name not in rows[0]:
-            raise damaged(file, f"the column {name!r} is missing")
+    for number, row in enumerate(rows, 1):
+        for name in Sentence._fields:
+            if name not in row:
+                raise damaged(file, f"sentence {number}: the column {name!r} is missing")
+        integers = [row["label"], row["location"], *_list(row["span"])]
+        if not all(type(value) is int for value in integers):  # Arrow would cut 0.5 to 0
+            raise damaged(file, f"sentence {number}: label, location or span is not whole")
     try:
         return pa.Table.from_pylist(rows, schema=features(labels).arrow_schema), labels
     except (pa.ArrowException, OverflowError) as error:
@@ -133,3 +137,7 @@ def _is_sound(row: Any, n_labels: int) -> bool:
 def _pair(span: Sequence[int | None]) -> tuple[int, int]:
     start, end = span
     return (-1, -1) if start is None or end is None else (start, end)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
