@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_gen.patterns import Sentence
+from data_gen.quoting import listed, one_line, quoted, shortened
 from data_gen.spec import Spec, read_spec
 from data_gen.splits import Split
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # importing datasets takes two seconds: only functions that n
     from datasets import DatasetDict, Features, IterableDataset
 
 MAX_ROWS = 2_000_000  # 2.7 kB per row while building: about 5 GB
+MAX_CHARACTERS = 1_000_000_000  # of all texts: as many bytes again for their words
 
 
 class DatasetError(ValueError):
@@ -68,13 +70,14 @@ def stream_dataset(
 
     spec = read_spec(spec)
     if split not in spec.splits:
-        raise DatasetError(f"{spec.name} has no split {split!r}; it has {', '.join(spec.splits)}")
+        problem = f"{shortened(spec.name, 80)} has no split {quoted(split)}"
+        raise DatasetError(one_line(f"{problem}; it has {listed(spec.splits)}"))
     sentences = replace(spec.splits[split], sample=0) if whole else spec.splits[split]
     n = sentences.n_sentences
     if not 1 <= n_shards <= n:
-        raise DatasetError(f"n_shards must be from 1 to the {n} sentences, not {n_shards}")
+        raise DatasetError(f"n_shards must be from 1 to the {n} sentences, not {quoted(n_shards)}")
     if seed is not None and seed < 0:
-        raise DatasetError(f"the seed must not be negative, but is {seed}")
+        raise DatasetError(f"the seed must not be negative, but is {quoted(seed)}")
     # datasets shares the entries of a list argument among its workers.
     shards = [(shard, n_shards) for shard in range(n_shards)]
     return IterableDataset.from_generator(
@@ -110,12 +113,19 @@ def features(labels: Sequence[str]) -> Features:
 def chosen_splits(spec: Spec, *, extended: bool, max_rows: int = MAX_ROWS) -> list[Split]:
     """The splits to build, or a DatasetError if they cannot be built."""
     if extended and not any(split.extended for split in spec.splits.values()):
-        raise DatasetError(f"{spec.name} has no extended splits; leave the option out")
+        name = shortened(spec.name, 80)
+        raise DatasetError(one_line(f"{name} has no extended splits; leave the option out"))
     splits = [split for split in spec.splits.values() if extended or not split.extended]
     rows = sum(split.n_sentences for split in splits)
     if rows > max_rows:
         raise DatasetError(
-            f"{spec.name} has {rows:,} sentences, more than max_rows = {max_rows:,}: "
-            "use data_gen.stream_dataset, or raise the limit"
+            f"{shortened(spec.name, 80)} has {rows:,} sentences, more than max_rows = "
+            f"{quoted(max_rows)}: use data_gen.stream_dataset, or raise the limit"
+        )
+    characters = sum(split.n_sentences * split.longest for split in splits)
+    if characters > MAX_CHARACTERS:
+        raise DatasetError(
+            f"{shortened(spec.name, 80)} has up to {characters:,} characters, more than the limit "
+            f"of {MAX_CHARACTERS:,}: use shorter sentences or data_gen.stream_dataset"
         )
     return splits

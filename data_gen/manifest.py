@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from data_gen.spec import Spec
 
@@ -54,59 +58,61 @@ def dataset_card(
 
     ``data_files`` maps splits to paths; it is None for a folder written by ``save_to_disk``.
     """
-    files = ""
-    if data_files:
-        files = "configs:\n- config_name: default\n  data_files:\n" + "".join(
-            f"  - split: {split}\n    path: {path}\n" for split, path in data_files.items()
-        )
-    label_names = "".join(
-        f"          '{number}': {json.dumps(name, ensure_ascii=False)}\n"
-        for number, name in enumerate(spec.lexicon.labels)
-    )
     rows = "".join(
         f"| {name} | {split['rows']} | {split['distinct']} | {split['unknown_share']:.3f} "
-        f"| {' '.join(split['isolates'].split()).replace('|', '/')} |\n"
+        f"| {_cell(split['isolates'])} |\n"
         for name, split in manifest["splits"].items()
     )
-    return CARD.format(
-        name=json.dumps(spec.name, ensure_ascii=False),
-        title=spec.name,
-        language=f"language:\n- {spec.language}\n" if spec.language else "",
-        license=f"license: {spec.license}\n" if spec.license else "",
-        files=files,
-        label_names=label_names,
-        description=spec.description,
-        source=f"\nSource: {spec.source}\n" if spec.source else "",
+    header = yaml.safe_dump(_metadata(spec, data_files), sort_keys=False, allow_unicode=True)
+    body = CARD.format(
+        title=_cell(spec.name),
+        description=_prose(spec.description),
+        source=f"\nSource: {_prose(spec.source)}\n" if spec.source else "",
         rows=rows,
         load="load_dataset" if data_files else "load_from_disk",
     )
+    return f"---\n{header}---\n{body}"
 
 
-CARD = """---
-pretty_name: {name}
-{language}{license}task_categories:
-- text-classification
-{files}dataset_info:
-  features:
-  - name: text
-    dtype: string
-  - name: label
-    dtype:
-      class_label:
-        names:
-{label_names}  - name: words
-    list: string
-  - name: roles
-    list: string
-  - name: location
-    dtype: int32
-  - name: span
-    list: int32
-    length: 2
-  - name: pattern
-    dtype: string
----
-# {title}
+def _metadata(spec: Spec, data_files: Mapping[str, str] | None) -> dict[str, Any]:
+    """What load_dataset and the hub read: the file of each split, and the types of columns."""
+    metadata: dict[str, Any] = {"pretty_name": _one_line(spec.name)}
+    if spec.language:
+        metadata["language"] = [_one_line(spec.language)]
+    if spec.license:
+        metadata["license"] = _one_line(spec.license)
+    metadata["task_categories"] = ["text-classification"]
+    if data_files:
+        files = [{"split": split, "path": path} for split, path in data_files.items()]
+        metadata["configs"] = [{"config_name": "default", "data_files": files}]
+    names = {str(number): label for number, label in enumerate(spec.lexicon.labels)}
+    columns = [
+        {"name": "text", "dtype": "string"},
+        {"name": "label", "dtype": {"class_label": {"names": names}}},
+        {"name": "words", "list": "string"},
+        {"name": "roles", "list": "string"},
+        {"name": "location", "dtype": "int32"},
+        {"name": "span", "list": "int32", "length": 2},
+        {"name": "pattern", "dtype": "string"},
+    ]
+    return metadata | {"dataset_info": {"features": columns}}
+
+
+def _prose(text: str) -> str:
+    """Text that Markdown shows as it is: no tags, headings, rules, tables or blocks of code."""
+    return re.sub(r"^(\s*)([#>|=~`+*-])", r"\1\\\2", escape(text, quote=False), flags=re.MULTILINE)
+
+
+def _cell(text: str) -> str:
+    """Text for one line, such as a cell of a table."""
+    return escape(_one_line(text), quote=False).replace("|", "/")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+CARD = """# {title}
 
 {description}
 {source}

@@ -6,6 +6,7 @@ fastest. Nothing is enumerated, so a pattern of 10^12 sentences costs no more th
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,6 +51,25 @@ class Element:
     role: str = NEUTRAL
     labels: tuple[int, ...] | None = None
     suffix: str = ""
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The choices of one word."""
+        return frozenset(choice[0] for choice in self.choices if len(choice) == 1)
+
+    @cached_property
+    def phrases(self) -> list[tuple[str, ...]]:
+        """The choices of several words, sorted, so that those with a common beginning adjoin."""
+        return sorted(choice for choice in self.choices if len(choice) > 1)
+
+    @cached_property
+    def may_be_empty(self) -> bool:
+        return () in self.choices
+
+    @cached_property
+    def longest(self) -> int:
+        """The most characters of a choice, with a space behind each word."""
+        return max(sum(len(word) + 1 for word in choice) for choice in self.choices)
 
 
 class Fragment(NamedTuple):
@@ -112,10 +132,16 @@ class Pattern(Sentences):
     def informative(self) -> Element:
         return next(element for element in self.elements if element.role == INFORMATIVE)
 
+    @property
+    def longest(self) -> int:
+        """The most characters of a sentence."""
+        return sum(element.longest for element in self.elements) - 1
+
     def label_counts(self, n_labels: int) -> list[int]:
         """Number of sentences of each label, counted without making any."""
         labels = self.informative.labels or ()
-        return [self.n_sentences // len(labels) * labels.count(label) for label in range(n_labels)]
+        counts = Counter(labels)
+        return [self.n_sentences // len(labels) * counts[label] for label in range(n_labels)]
 
     def sentence(self, index: int) -> Sentence:
         text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
@@ -149,15 +175,16 @@ def _fragments(elements: list[Element]) -> list[Fragment]:
     """Every combination of choices of these elements, the last varying fastest."""
     table = []
     for choices in product(*(range(len(element.choices)) for element in elements)):
-        text, words, roles = "", (), ()  # type: str, tuple[str, ...], tuple[str, ...]
+        words, roles = list[str](), list[str]()
         label, location, start, end = None, 0, 0, 0
         for element, choice in zip(elements, choices, strict=True):
             chosen = element.choices[choice]
             if element.labels is not None:
-                label, location, start = element.labels[choice], len(words), len(text)
+                label, location = element.labels[choice], len(words)
+                start = sum(map(len, words)) + len(words)  # a space behind each word
                 end = start + len(chosen[0]) - len(element.suffix)
-            text += "".join(word + " " for word in chosen)
             words += chosen
-            roles += (element.role,) * len(chosen)
-        table.append(Fragment(text, words, roles, label, location, start, end))
+            roles += [element.role] * len(chosen)
+        text = "".join(word + " " for word in words)
+        table.append(Fragment(text, tuple(words), tuple(roles), label, location, start, end))
     return table

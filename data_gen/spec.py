@@ -5,17 +5,25 @@ docs/dataset.md explains the format with a worked example.
 """
 
 import hashlib
+import re
 import tomllib
 from dataclasses import dataclass
-from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
-from data_gen.proofs import repeated_sentence, shared_sentence
-from data_gen.spec_reader import Lexicon, SpecError, SpecReader
+from data_gen.quoting import one_line, shortened
+from data_gen.reader.lexicon import Lexicon, LexiconReader
+from data_gen.reader.shapes import Shapes, SpecError
+from data_gen.reader.soundness import check_balance, check_repeats
+from data_gen.reader.splits import SplitReader
 from data_gen.splits import Split
+from data_gen.text_files import exists, read_text, shown
 
 ABOUT = "description source license language"  # optional, free text
+MOST_BYTES = 2_000_000  # of a file
+MOST_PARTS = 20  # of a key, a.b.c
+STRING = re.compile(r""" "(?:[^"\\\n]|\\.)*+"? | '[^'\n]*+'? """, re.VERBOSE)
+DEEP_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}")
 SPEC_FOLDER = Path(__file__).parent / "specs"
 
 
@@ -55,23 +63,29 @@ def read_spec(spec: str | Path | Spec) -> Spec:
     """
     if isinstance(spec, Spec):
         return spec
-    path = SPEC_FOLDER / f"{spec}.toml" if str(spec) in builtin_specs() else Path(spec)
+    path = Path(spec)
+    if str(spec) in builtin_specs():
+        path = SPEC_FOLDER / f"{spec}.toml"
+    elif not exists(path) or path.is_dir():
+        hint = f"give the path of a TOML file or one of {', '.join(builtin_specs())}"
+        raise SpecError(one_line(f"{shown(path)}: no such spec: {hint}"))
+    text = read_text(path, most_bytes=MOST_BYTES, error=SpecError).replace("\r\n", "\n")
+    return parse_spec(_toml(text, path), file=str(path), text=text)
+
+
+def _toml(text: str, path: Path) -> dict[str, Any]:
+    shapes = Shapes(path)
+    if "\r" in text:
+        raise shapes.fail("", "has lines that end in a carriage return alone; save it with \\n")
+    # tomllib takes time in the square of the number of parts of a key.
+    if DEEP_KEY.search(STRING.sub("x", text)):
+        raise shapes.fail("", f"a key has more than {MOST_PARTS} parts with dots between them")
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise SpecError(
-            f"{spec}: no such spec: give the path of a TOML file or one of "
-            f"{', '.join(builtin_specs())} ({error.strerror})"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: not UTF-8 text: {error.reason}") from error
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path}: not valid TOML: {error}") from error
-    except RecursionError as error:
-        raise SpecError(f"{path}: not valid TOML: nested too deeply") from error
-    return parse_spec(table, file=str(path), text=text)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise shapes.fail("", "not valid TOML: nested too deeply") from None
+    except ValueError as error:  # not only TOMLDecodeError: a number of 5 000 digits
+        raise shapes.fail("", f"not valid TOML: {shortened(str(error), 150)}") from None
 
 
 def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> Spec:
@@ -81,47 +95,12 @@ def parse_spec(table: dict[str, Any], *, file: str = "spec", text: str = "") -> 
 
     >>> parse_spec(tomllib.loads(read_spec("sentiment").text), file="mine").lexicon.labels
     """
-    reader = SpecReader(file)
-    reader.keys("", table, required="polarity slots patterns splits", optional=f"name {ABOUT}")
-    about = {key: reader.string(key, table.get(key, "")) for key in ABOUT.split()}
-    about["name"] = reader.string("name", table.get("name", Path(file).stem))
-    lexicon = reader.lexicon(table["slots"], table["polarity"])
-    patterns = reader.table("patterns", table["patterns"])
-    templates = {name: reader.template(name, patterns[name], lexicon) for name in patterns}
-    splits = reader.splits(table["splits"], templates, lexicon)
-    _check_balance(reader, splits, lexicon.labels)
-    _check_repeats(reader, splits)
+    shapes = Shapes(file)
+    shapes.keys("", table, required="polarity slots patterns splits", optional=f"name {ABOUT}")
+    about = {key: shapes.prose(key, table.get(key, "")) for key in ABOUT.split()}
+    about["name"] = shapes.prose("name", table.get("name", Path(file).stem))
+    lexicon = LexiconReader(shapes, table["slots"], table["polarity"]).lexicon()
+    splits = SplitReader(shapes, lexicon, table["patterns"]).splits(table["splits"])
+    check_balance(shapes, splits, lexicon.labels)
+    check_repeats(shapes, splits)
     return Spec(**about, lexicon=lexicon, splits=splits, text=text)
-
-
-def _check_balance(reader: SpecReader, splits: dict[str, Split], labels: tuple[str, ...]) -> None:
-    for split in splits.values():
-        counts = split.label_counts(len(labels))
-        if len(set(counts)) != 1:
-            counted = ", ".join(
-                f"{count} {label}" for label, count in zip(labels, counts, strict=True)
-            )
-            choices = [pattern.informative.choices for pattern in split.patterns]
-            words = ", ".join(dict.fromkeys(choice[0] for choice in chain(*choices)))
-            raise reader.fail(
-                f"splits.{split.name}",
-                f"is not balanced: {counted}; give each label equally many of the words {words}",
-            )
-
-
-def _check_repeats(reader: SpecReader, splits: dict[str, Split]) -> None:
-    """Fail if a sentence arises twice: in one pattern, in two patterns or in two splits."""
-    for split in splits.values():
-        patterns = () if split.allow_repeats else split.patterns
-        key = f"splits.{split.name}.patterns"
-        for pattern in patterns:
-            if (sentence := repeated_sentence(pattern)) is not None:
-                raise reader.fail(key, f"{pattern.name!r} generates {sentence!r} in two ways")
-        for a, b in combinations(patterns, 2):
-            if (sentence := shared_sentence(a, b)) is not None:
-                raise reader.fail(key, f"{a.name!r} and {b.name!r} both generate {sentence!r}")
-    for first, second in combinations(splits.values(), 2):
-        for a, b in product(first.patterns, second.patterns):
-            if (sentence := shared_sentence(a, b)) is not None:
-                both = f"{first.name} ({a.name}) and {second.name} ({b.name})"
-                raise reader.fail("splits", f"{both} share {sentence!r}")

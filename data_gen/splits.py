@@ -80,6 +80,11 @@ class Split(Sentences):
     def n_sentences(self) -> int:
         return self._ends[-1]
 
+    @property
+    def longest(self) -> int:
+        """The most characters of a sentence."""
+        return max(pattern.longest for pattern in self.patterns)
+
     def label_counts(self, n_labels: int) -> list[int]:
         whole = [pattern.label_counts(n_labels) for pattern in self.patterns]
         sizes = zip(self.patterns, self.parts, strict=True)

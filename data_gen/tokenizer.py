@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = {f"{name}_token": f"[{name.upper()}]" for name in "pad unk cls sep mask".split()}
 
 
+def special_token_in(text: str) -> str | None:
+    """A special token that the text holds: tokenizers do not read it as a word.
+
+    >>> special_token_in("my [MASK] dog")
+    '[MASK]'
+    """
+    return next((token for token in SPECIAL_TOKENS.values() if token in text), None)
+
+
 @cache
 def _splitter() -> Any:
     from tokenizers.pre_tokenizers import Punctuation, Sequence, WhitespaceSplit
@@ -48,8 +57,8 @@ def build_tokenizer(texts: Iterable[str], *, ends: bool = True) -> PreTrainedTok
     from transformers import PreTrainedTokenizerFast
 
     texts = list(texts)
-    for token in SPECIAL_TOKENS.values():
-        if any(token in text for text in texts):
+    for text in texts:
+        if token := special_token_in(text):
             raise ValueError(f"the texts hold {token}, which is a special token; use another word")
     # In order of first appearance: the same texts give the same numbers, on any machine.
     words = dict.fromkeys(word for text in texts for word in split_words(text))

@@ -65,21 +65,27 @@ class Subject:
 
         A printed note says so if its labels have other names: then the order is taken as equal.
         """
+        from data_gen.quoting import listed, one_line
+        from data_gen.text_files import shown
+
         theirs = [str(label).lower() for _, label in sorted(model.config.id2label.items())]
         ours = [name.lower() for name in dataset["train"].features["label"].names]
-        listed = f"{', '.join(theirs)} in the classifier, {', '.join(ours)} in the data"
+        both = f"{listed(theirs, 4)} in the classifier, {listed(ours, 4)} in {shown(self.data)}"
         if theirs != ours and sorted(theirs) == sorted(ours):
-            raise ValueError(f"labels are in another order: {listed}; exchange them in config.json")
+            problem = f"labels are in another order: {both}; exchange them in config.json"
+            raise ValueError(one_line(problem))
         if theirs != ours:
-            print(f"note: labels are {listed}", flush=True)
+            print(f"note: labels are {both}", flush=True)
 
     def check_two_labels(self, dataset: "DatasetDict") -> None:
         """Refuse data with more than two labels, for commands that ask which of two it is."""
+        from data_gen.quoting import listed, one_line
+        from data_gen.text_files import shown
+
         names = dataset["train"].features["label"].names
         if len(names) != 2:
-            raise ValueError(
-                f"{self.data} has {len(names)} labels ({', '.join(names)}); this command needs two"
-            )
+            problem = f"has {len(names)} labels ({listed(names)}); this command needs two"
+            raise ValueError(one_line(f"{shown(self.data)} {problem}"))
 
     def check_layers(self, layers: tuple[int, ...], model: Any) -> None:
         n_layers = model.config.get_text_config().num_hidden_layers
@@ -91,8 +97,14 @@ class Subject:
         from data_gen import read_data
 
         dataset = read_data(self.data)
-        print(f"model: {self.model}; data: {self.data}", flush=True)
+        self.print_subject(dataset)
         return dataset
+
+    def print_subject(self, dataset: "DatasetDict") -> None:
+        """Print model and data and, of sentences that name no split, what was held out."""
+        print(f"model: {self.model}; data: {self.data}", flush=True)
+        if held_out := dataset["train"].info.description:
+            print(held_out, flush=True)
 
     def check_known_words(self, tokenizer: Any, dataset: "DatasetDict") -> None:
         """Refuse data whose training split has no informative word that the tokenizer knows.

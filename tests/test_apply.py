@@ -160,7 +160,7 @@ def test_texts_are_read_from_files_of_three_kinds(tmp_path: Path) -> None:
     assert read_texts(tmp_path / "a.jsonl", located=True) == located
     for name, content, message in (
         ("b.txt", "\n", "no sentences"),
-        ("b.csv", "text,label\nso fine,good\nso foul,\n", "sentence 2: no 'label'"),
+        ("b.csv", "text,label\nso fine,good\nso foul,\n", "sentence 2: the label is empty"),
         ("b.tsv", "text\n", "must be a text"),
     ):
         (tmp_path / name).write_text(content)

@@ -57,7 +57,7 @@ def main(options: Options) -> None:
         model, tokenizer = options.load()
         options.check_layers(options.layers, model)
         if rank == 0:
-            print(f"model: {options.model}; data: {options.data}", flush=True)
+            options.print_subject(dataset)
         with counter("extracting", "sentence") as progress:
             states = read_splits(
                 model,
