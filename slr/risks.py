@@ -7,9 +7,10 @@ with one-dimensional integrals. The functions here choose the module.
 from types import ModuleType
 from typing import Any, Literal
 
+from slr.checks import check_size, quoted
 from slr.gates import erf, softmax
 from slr.overlaps import Overlaps
-from slr.task import Task, check_size
+from slr.task import Task
 
 RiskGate = Literal["erf", "softmax"]
 MODULES: dict[str, ModuleType] = {"erf": erf, "softmax": softmax}
@@ -17,8 +18,8 @@ MODULES: dict[str, ModuleType] = {"erf": erf, "softmax": softmax}
 
 def gate_module(gate: str) -> ModuleType:
     """The module of a gate."""
-    if gate not in MODULES:
-        raise ValueError(f"gate must be one of {', '.join(MODULES)}, not {gate!r}")
+    if not isinstance(gate, str) or gate not in MODULES:
+        raise ValueError(f"gate must be one of {', '.join(MODULES)}, not {quoted(gate)}")
     return MODULES[gate]
 
 

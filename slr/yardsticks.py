@@ -16,10 +16,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, lambertw, logsumexp, softmax
 
+from slr.checks import check_size
 from slr.gates import softmax as softmax_gate
 from slr.overlaps import ALIGNED
 from slr.risks import RiskGate, excess_risk
-from slr.task import FloatArray, Task, check_size
+from slr.task import FloatArray, Task
 
 MAX_TOKENS = 2_000_000  # drawn at a time
 

@@ -22,9 +22,10 @@ from slr.attentions.layer import Architecture, Parameters, predict, start_parame
 from slr.attentions.layer_measures import Measures, measure
 from slr.attentions.layer_reduced import draws_in, law_of, n_draws, set_gradients_in_law
 from slr.attentions.layer_sampling import Stars, generator_of, sample_sequences, sample_stars
+from slr.checks import check_whole
 from slr.compiled import compiled
 from slr.dynamics.trajectory import logged_steps, tidy
-from slr.task import FloatArray, Task, check_whole
+from slr.task import FloatArray, Task
 
 if TYPE_CHECKING:
     import pandas as pd

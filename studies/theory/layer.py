@@ -46,7 +46,7 @@ def run(options: Options) -> Result:
     """Train the paper's softmax layer, and layers without one part or another."""
     from slr.attentions.layer_training import LayerTraining
     from slr.figures import YARDSTICK_STYLES, task_in_words
-    from slr.task import Task, check_whole
+    from slr.task import Task
 
     task = Task(d=options.d, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
     runs, n_steps, variant_steps = (2, 20, 12) if options.smoke else (20, 8000, 480)

@@ -1,0 +1,67 @@
+"""Checks of numbers: each raises a ValueError with one line that says what is wrong."""
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = 2**63 - 1  # of the whole numbers that arrays and tables hold
+QUOTED = 40  # characters of a value that a message shows
+
+
+def quoted(value: Any) -> str:
+    """A value for a message: all of a short one, of a long one its start and how much is left.
+
+    >>> quoted("sphere")
+    "'sphere'"
+    >>> quoted("x" * 1000)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (962 more characters)"
+    """
+    try:
+        text = " ".join(repr(as_python(value)).split())
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return f"an integer of {value.bit_length()} bits"
+    if len(text) <= QUOTED:
+        return text
+    return f"{text[:QUOTED]}... ({len(text) - QUOTED} more characters)"
+
+
+def as_python(value: Any) -> Any:
+    """A numpy scalar, or an array without axes, as the Python number that it holds."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and not value.ndim else value
+
+
+def check_whole(least: int, *, most: int = LARGEST, **values: Any) -> None:
+    """Raise ValueError for the first value that is not a whole number from least to most."""
+    for name, value in values.items():
+        number = as_python(value)
+        if type(number) not in (int, float) or not least <= number <= most or number % 1:
+            above = f" and at most {most:.3g}" if type(number) is int and number > most else ""
+            raise ValueError(
+                f"{name} must be an integer of at least {least}{above}, not {quoted(value)}"
+            )
+
+
+def check_size(**values: Any) -> None:
+    """Raise ValueError for the first number or array that is negative or not finite."""
+    for name, value in values.items():
+        if not (is_real(value) and np.greater_equal(value, 0).all()):
+            raise ValueError(f"{name} must be at least 0 and finite, not {quoted(value)}")
+
+
+def check_between(low: float, high: float, **values: Any) -> None:
+    """Raise ValueError for the first value that is not a number from low to high."""
+    for name, value in values.items():
+        number = as_python(value)
+        if type(number) not in (int, float) or not low <= number <= high:
+            what = "positive and finite" if low > 0 else f"from {low:g} to {high:g}"
+            reach = f" ({low:g} to {high:g})" if low > 0 and is_real(value) and number > 0 else ""
+            raise ValueError(f"{name} must be {what}{reach}, not {quoted(value)}")
+
+
+def is_real(value: Any) -> bool:
+    """Whether a number or array holds finite real numbers only: no text, no complex number."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        return False
+    return array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
