@@ -8,14 +8,13 @@ import contextlib
 import functools
 import importlib
 import io
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-import tyro
+from studies.ending import ending, fail
 
 Options = TypeVar("Options")
 
@@ -53,19 +52,22 @@ class Command:
 def main() -> None:
     """The installed command, slr-probing."""
     name, *arguments = sys.argv[1:] or ["--help"]
-    if is_one_of(COMMANDS, name, "slr-probing", "command", find):
-        run(name, arguments, prog=f"slr-probing {name}")
+    with ending(last=True):
+        if is_one_of(COMMANDS, name, "slr-probing", "command", find):
+            _run(name, arguments, f"slr-probing {name}")
 
 
 def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> None:
     """Parse the command line into options and pass them to the command.
 
-    Bad input is a ValueError (with a message of one line) or an OSError: it ends the program
-    with that line and exit code 2. Any other exception is a bug and shows its traceback; with
-    SLR_TRACEBACK=1 in the environment every exception does.
+    Without ``arguments`` they are those of the program, which ends with the command.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
-    prog = prog or Path(sys.argv[0]).name
+    with ending(last=arguments is None):
+        arguments = sys.argv[1:] if arguments is None else arguments
+        _run(name, arguments, prog or Path(sys.argv[0]).name)
+
+
+def _run(name: str, arguments: Sequence[str], prog: str) -> None:
     command = find(name)
     if isinstance(command, dict):  # several studies: the first word names one
         word, *arguments = arguments or ["--help"]
@@ -74,14 +76,7 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
         if not is_one_of(command, word, prog, "study", command.__getitem__):
             return
         command, prog = command[word], f"{prog} {word}"
-    try:
-        command.main(parse(command.options, command.about, arguments, prog))
-    except (ValueError, OSError) as error:
-        if os.environ.get("SLR_TRACEBACK"):
-            raise
-        fail(str(error))
-    except KeyboardInterrupt:
-        fail("interrupted; nothing was left half-written", code=130)
+    command.main(parse(command.options, command.about, arguments, prog))
 
 
 def find(name: str) -> Any:
@@ -120,6 +115,8 @@ def is_one_of(
 
 
 def parse(options: type[Options], about: str, arguments: Sequence[str], prog: str) -> Options:
+    import tyro  # here, where Ctrl-C already ends the program with one line
+
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -137,8 +134,3 @@ def _one_line(box: str) -> str:
     lines = [line.strip("│ ").strip() for line in box.splitlines()[1:]]
     advice = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
     return " ".join(lines[:advice])
-
-
-def fail(message: str, code: int = 2) -> NoReturn:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
-    raise SystemExit(code)

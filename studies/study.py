@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from studies.bounds import TheorySeed, check_bounds
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
 else:  # a type only: matplotlib is imported where it draws, so that --help answers at once
@@ -32,6 +34,9 @@ class Options:
     overwrite: bool = False
     """Replace an existing result; without this a current one is kept and any other is an error."""
 
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
     def resolved(self) -> Self:
         """The same options, with the defaults that follow from other options filled in."""
         return self
@@ -43,7 +48,7 @@ class SlrOptions(Options):
 
     output: Path = Path("results/slr")
     """Folder for the results; each study gets a sub-folder."""
-    seed: int = 0
+    seed: TheorySeed = 0
     """Seed of all random numbers."""
     smoke: bool = False
     """Make few runs and steps, as a quick check."""

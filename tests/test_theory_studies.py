@@ -17,7 +17,7 @@ from slr.gates.softmax import attention_mass
 from slr.sweep import cell_grid
 from studies import slr_commands as group
 from studies.catalogue import STUDIES, THEORY
-from studies.command_line import fail
+from studies.ending import fail
 from studies.making import make
 from studies.study import SlrOptions, Study, Tables
 from studies.theory import (

@@ -6,11 +6,12 @@ Beside it, the layer reduced to what the theory has: one key of free length, one
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
 
+from studies.bounds import MOST, Count, Dimension, Within
 from studies.rendering import number
 from studies.study import BEFORE, EARLIER, Claim, Result, Said, SlrOptions, Tables, slr_study
 from studies.theory.figures.layer import plot_layer
@@ -32,13 +33,13 @@ FOUND = math.sqrt(1 / 2)  # a cosine above it with k* leaves less for v*, and th
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of repetitions of every layer; None: the paper's 20."""
-    d: int = 80
+    d: Dimension = 80
     """Dimension."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps of the softmax layer; None: the paper's 8000."""
-    variant_steps: int | None = None
+    variant_steps: Annotated[int, Within(QUARTER, MOST)] | None = None
     """Number of steps of each layer without a part; None: 480."""
 
 
@@ -52,8 +53,6 @@ def run(options: Options) -> Result:
     runs, n_steps, variant_steps = (2, 20, 12) if options.smoke else (20, 8000, 480)
     runs, n_steps = options.runs or runs, options.steps or n_steps
     variant_steps = options.variant_steps or variant_steps
-    check_whole(1, runs=runs)
-    check_whole(QUARTER, variant_steps=variant_steps)
     n_test = 200 if options.smoke else 1000
     paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 80))
     paper = replace(paper, n_test=n_test, seed=options.seed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count, Dimension
 from studies.rendering import number
 from studies.study import (
     EARLIER,
@@ -33,11 +34,11 @@ LATE = 3  # readings in the last third of the steps: the risk jumps, so each run
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of repetitions of the trained layer; None: 20."""
-    d: int = 40
+    d: Dimension = 40
     """Dimension."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps of the trained layer; None: 600."""
 
 

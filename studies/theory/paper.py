@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from studies.bounds import Count, Dimension
 from studies.study import (
     AUDIT,
     THE_PAPER,
@@ -42,11 +43,11 @@ HIGHLIGHTED = {  # the runs that the paper draws in the (kappa, nu) square
 class Options(SlrOptions):
     starts: Literal["published", "random"] = "published"
     """Where runs start: where the paper's runs start, or at fresh random places."""
-    runs: int | None = None
+    runs: Count | None = None
     """Number of repetitions; None: the paper's 30."""
-    d: int | None = None
+    d: Dimension | None = None
     """Dimension; None: the paper's. Another one needs --starts random."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps; None: the paper's."""
 
 

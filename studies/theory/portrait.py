@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count, Dimension
 from studies.study import THE_PAPER, Claim, Result, Said, SlrOptions, Tables, slr_study
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int = 16
+    runs: Count = 16
     """Number of runs that are drawn."""
-    d: int = 400
+    d: Dimension = 400
     """Dimension; the default is the paper's."""
 
 

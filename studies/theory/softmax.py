@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count, Dimension
 from studies.rendering import number
 from studies.study import (
     BEFORE,
@@ -42,9 +43,9 @@ ENDS = {"aligned": "aligned", "swapped": "swapped", "elsewhere": "elsewhere"}
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int = 600
+    runs: Count = 600
     """Number of runs per gate and lambda."""
-    d: int = 400
+    d: Dimension = 400
     """Dimension of the training runs; the default is the paper's."""
 
 

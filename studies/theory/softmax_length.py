@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count
 from studies.rendering import pivoted
 from studies.study import (
     BEFORE,
@@ -51,9 +52,9 @@ L_AGAINST_D = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of random starts per setting; None: 30, as in the paper."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps of PGD; None: 100 000, five times the paper's."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from studies.bounds import Jobs, check_jobs
 from studies.settings import ROOT, code_sha256
 from studies.study import Result, Said, SlrOptions, Tables, slr_study
 
@@ -34,10 +35,14 @@ SMOKE = {"lam": "0.02:0.5:3:log", "step_size": "1e-3:0.1:2:log", "n_steps": 200,
 class SweepOptions(SlrOptions):
     """Options of a study that is a sweep: how its cells are computed."""
 
-    jobs: int | None = None
+    jobs: Jobs | None = None
     """Number of processes; None: one per core."""
     cluster: str | None = None
     """Run the cells on the workers of the Dask scheduler at this address, as tcp://host:8786."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_jobs(self.jobs, self.cluster)
 
 
 @dataclass(frozen=True, kw_only=True)
