@@ -20,9 +20,12 @@ def quoted(value: Any) -> str:
         text = " ".join(repr(as_python(value)).split())
     except ValueError:  # Python writes no integer of more than 4300 digits
         return f"an integer of {value.bit_length()} bits"
-    if len(text) <= QUOTED:
-        return text
-    return f"{text[:QUOTED]}... ({len(text) - QUOTED} more characters)"
+    return shortened(text)
+
+
+def shortened(text: str, most: int = QUOTED) -> str:
+    """All of a short text; of a longer one its start and how much is left."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} more characters)"
 
 
 def as_python(value: Any) -> Any:

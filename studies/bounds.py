@@ -50,8 +50,12 @@ def check_bounds(options: Any) -> None:
                 raise ValueError(f"{flag(name)} must be {bounds.missed_by(number)}")
 
 
-def check_jobs(jobs: int | None, cluster: str | None = None) -> None:
-    """Refuse more processes than a machine can run; a cluster may have more."""
+def check_workers(jobs: int | None, cluster: str | None = None) -> None:
+    """Refuse more processes than a machine can run, and what is not the address of a cluster."""
+    if cluster is not None:
+        from slr.workers.address import check_address
+
+        check_address(cluster)
     most = PER_CORE * (os.cpu_count() or 1)
     if jobs and cluster is None and jobs > most:
         raise ValueError(f"--jobs must be at most {most}, {PER_CORE} per core, not {shown(jobs)}")

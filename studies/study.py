@@ -198,9 +198,17 @@ def slr_study(module: str, title: str, draws: str, name: str = "") -> Study:
 
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
-    """A tqdm bar as a callback for slr, which gets the steps just done; silent in a log."""
+    """A tqdm bar as a callback for slr, which gets the steps just done; silent in a log.
+
+    The steps are 0 while a table is made, which may take as long as all steps: the bar says so.
+    """
     with tqdm(total=total, desc=label, unit_scale=True, unit="step", disable=None) as bar:
-        yield bar.update
+
+        def update(steps: int) -> None:
+            bar.set_postfix_str("" if steps else "making a table", refresh=not steps)
+            bar.update(steps)
+
+        yield update
 
 
 @contextmanager

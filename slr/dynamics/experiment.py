@@ -62,6 +62,12 @@ class Experiment:
         """The task that is trained on."""
         return Task(self.d, self.L, self.gamma, self.noise_std)
 
+    def check_memory(self, *, sgd: bool = False) -> None:
+        """Refuse runs, logs and batches that do not fit into memory; ``sgd``: batches anyway."""
+        check_log(self.runs, self.n_steps, self.log_every)
+        if sgd or self.optimiser == "sgd":
+            reduced.check_batch(self.task, self.batch_size)
+
 
 SMALL_LAMBDA = Experiment(log_every=200, runs=30)
 SCHEDULE = replace(SMALL_LAMBDA, lam=1.0, lam_decay=1e-4, n_steps=120_000, log_every=300)
@@ -114,7 +120,7 @@ def run_experiment(
     >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
     np.True_
     """
-    check_log(experiment.runs, experiment.n_steps, experiment.log_every)
+    experiment.check_memory()
     rng = np.random.default_rng(experiment.seed) if rng is None else rng
     start_rng, noise_rng = rng.spawn(2)
     if start is None:

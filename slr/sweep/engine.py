@@ -18,6 +18,7 @@ import numpy as np
 
 from slr.compiled import SOURCE
 from slr.dynamics.reduced import Progress
+from slr.memory import check_memory
 from slr.sweep.grid import Grid
 from slr.sweep.rows import CELL, open_rows
 from slr.workers.pool import workers
@@ -27,6 +28,7 @@ Compute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 BATCH_SECONDS = 1.0  # of work per batch; sending it and writing its rows takes some 5 ms
 SECONDS_PER_WORKER = 0.02  # longer batches for many workers: the sender handles 50 per second
 LARGEST_BATCH = 10_000
+CELL_BYTES = 300.0  # of a row of the table, and of its number
 RESUME = "finished cells are kept: start the same sweep again to resume it"
 
 
@@ -66,25 +68,26 @@ def sweep(
     >>> sweep(train_cell, cell_grid({"lam": [0.1, 0.2], "n_steps": 10}), folder, jobs=1).computed
     2
     """
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    check_memory(f"a grid of {len(grid):.3g} cells", CELL_BYTES * len(grid))
     tell: Progress = progress or (lambda cells: None)
     function = f"{compute.__module__}.{compute.__qualname__}"
     description = {"function": function, "version": version, "grid": grid.axes}
-    with open_rows(Path(folder), description, len(grid), overwrite=overwrite) as rows:
+    with (
+        workers(jobs, cluster, resume=RESUME) as (run_all, n_workers),  # before a folder is made
+        open_rows(Path(folder), description, len(grid), overwrite=overwrite) as rows,
+    ):
         missing, seconds = rows.missing(), 0.0
         tell(len(grid) - len(missing))
         if len(missing):
             run = functools.partial(run_batch, compute, grid, source=SOURCE)
-            with workers(jobs, cluster, resume=RESUME) as (run_all, n_workers):
-                batches = Batches(missing, n_workers)
-                with closing(run_all(run, batches)) as results:
-                    for columns, took in results:
-                        cells = columns[CELL]
-                        rows.add({CELL: cells} | grid.columns(cells) | columns)
-                        batches.learn(len(cells), took)
-                        seconds += took
-                        tell(len(cells))
+            batches = Batches(missing, n_workers)
+            with closing(run_all(run, batches)) as results:
+                for columns, took in results:
+                    cells = columns[CELL]
+                    rows.add({CELL: cells} | grid.columns(cells) | columns)
+                    batches.learn(len(cells), took)
+                    seconds += took
+                    tell(len(cells))
         return Swept(rows.table(), len(missing), seconds)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import pandas as pd
 
-from studies.bounds import MOST, Jobs, Layer, Trainings, Within, check_jobs
+from studies.bounds import MOST, Jobs, Layer, Trainings, Within, check_workers
 from studies.rendering import number
 from studies.results import SETTINGS, read_json
 from studies.study import BEFORE, Claim, Result, Said, Tables, counter, study
@@ -51,7 +51,7 @@ class Options(Subject, StudyOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_jobs(self.jobs)
+        check_workers(self.jobs)
 
 
 def run(options: Options) -> Result:

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 
-from studies.bounds import Jobs, Pairs, Seed, Within, check_jobs
+from studies.bounds import Jobs, Pairs, Seed, Within, check_workers
 from studies.practice import probed
 from studies.practice.probed import Probed
 from studies.practice.probes import true_labels
@@ -68,7 +68,7 @@ class Options(StudyOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_jobs(self.jobs)
+        check_workers(self.jobs)
         if not self.models:
             raise ValueError("--models needs at least one model")
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 import pandas as pd
 
-from studies.bounds import CountOrAll, Jobs, Layer, check_jobs
+from studies.bounds import CountOrAll, Jobs, Layer, check_workers
 from studies.rendering import intervals, number, pivoted, ranged
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
@@ -58,7 +58,7 @@ class Options(Subject, StudyOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_jobs(self.jobs, self.cluster)
+        check_workers(self.jobs, self.cluster)
         if not self.probes:
             raise ValueError("--probes needs at least one probe")
         if self.curve and not {"reader", *CURVE} <= set(self.probes):
@@ -79,8 +79,11 @@ def run(options: Options) -> Result:
     from probing.probes.saved.probe import Origin, SavedProbe
     from probing.probes.splits import HEADS
     from probing.sentences import at_most
+    from slr.workers.address import check_reachable
     from studies.practice.figures.probes import plot_probes, plot_words
 
+    if options.cluster is not None:  # before the model is read, which may take minutes
+        check_reachable(options.cluster)
     dataset = options.read_data()
     check_training_words(options.data, dataset)
     if options.max_rows:
