@@ -61,6 +61,19 @@ def check_between(low: float, high: float, **values: Any) -> None:
             raise ValueError(f"{name} must be {what}{reach}, not {quoted(value)}")
 
 
+def as_floats(name: str, values: Any) -> Any:
+    """Numbers as an array of finite floats."""
+    try:
+        if np.iscomplexobj(values):  # whose imaginary part numpy would drop
+            raise TypeError
+        array = np.asarray(values, dtype=float)
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(f"{name} must be an array of real numbers") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
+    return array
+
+
 def is_real(value: Any) -> bool:
     """Whether a number or array holds finite real numbers only: no text, no complex number."""
     try:

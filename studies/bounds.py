@@ -28,7 +28,7 @@ class Within:
 
 
 MOST = 2**63 - 1  # an integer of numpy and of tables
-PER_CORE = 32  # processes: more would only wait
+PER_CORE, LARGEST_CLUSTER = 32, 100_000  # processes: more would only wait
 Seed = Annotated[int, Within(0, 2**32 - 1)]  # of numpy's older generators, which libraries use
 TheorySeed = Annotated[int, Within(0, MOST)]
 Count = Annotated[int, Within(1, MOST)]  # of runs, steps, sentences: memory sets the limit
@@ -37,7 +37,7 @@ Pairs = Annotated[int, Within(2, MOST)]  # of sentences, one per label at least
 Dimension = Annotated[int, Within(2, 10**18)]
 Trainings = Annotated[int, Within(1, 1000)]  # each trains a model, or a probe per layer
 Layer = Annotated[int, Within(0, 100_000)]
-Jobs = Annotated[int, Within(1, 100_000)]
+Jobs = Annotated[int, Within(1, MOST)]  # check_workers sets the limit
 Rate = Annotated[float, Within(1e-30, 1e30)]  # positive and finite
 
 
@@ -52,13 +52,14 @@ def check_bounds(options: Any) -> None:
 
 def check_workers(jobs: int | None, cluster: str | None = None) -> None:
     """Refuse more processes than a machine can run, and what is not the address of a cluster."""
+    most, why = PER_CORE * (os.cpu_count() or 1), f" ({PER_CORE} per core)"
     if cluster is not None:
         from slr.workers.address import check_address
 
         check_address(cluster)
-    most = PER_CORE * (os.cpu_count() or 1)
-    if jobs and cluster is None and jobs > most:
-        raise ValueError(f"--jobs must be at most {most}, {PER_CORE} per core, not {shown(jobs)}")
+        most, why = LARGEST_CLUSTER, ""
+    if jobs and jobs > most:
+        raise ValueError(f"--jobs must be at most {most}{why}, not {shown(jobs)}")
 
 
 def flag(name: str) -> str:

@@ -8,9 +8,10 @@ import contextlib
 import functools
 import importlib
 import io
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,6 +118,7 @@ def is_one_of(
 def parse(options: type[Options], about: str, arguments: Sequence[str], prog: str) -> Options:
     import tyro  # here, where Ctrl-C already ends the program with one line
 
+    check_once(options, arguments)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -130,7 +132,23 @@ def parse(options: type[Options], about: str, arguments: Sequence[str], prog: st
 
 
 def _one_line(box: str) -> str:
-    """The message in tyro's box, without the title above it and the advice below it."""
-    lines = [line.strip("│ ").strip() for line in box.splitlines()[1:]]
-    advice = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
-    return " ".join(lines[:advice])
+    """The message in tyro's box, without the title above it and the advice below it.
+
+    Where the terminal does not write UTF-8, the box is of dashes, and one line of them is above it.
+    """
+    lines = [line.strip("│| ") for line in box.splitlines()[1:]]
+    message = itertools.dropwhile(_is_rule, lines)
+    return " ".join(itertools.takewhile(lambda line: not _is_rule(line), message))
+
+
+def _is_rule(line: str) -> bool:
+    return bool(line) and not line.strip("─-")
+
+
+def check_once(options: type[Any], arguments: Sequence[str]) -> None:
+    """Refuse an option of several values that is given twice: the first would be lost silently."""
+    several = [field.name for field in fields(options) if isinstance(field.default, tuple)]
+    for flag in ("--" + name.replace("_", "-") for name in several):
+        given = [word for word in arguments if word == flag or word.startswith(f"{flag}=")]
+        if len(given) > 1:
+            raise ValueError(f"{flag} is given twice; write all its values behind one {flag}")

@@ -17,7 +17,7 @@ from slr.checks import quoted
 from slr.dynamics.experiment import Experiment, run_experiment
 from slr.dynamics.threads import thread_limit
 from slr.overlaps import Overlaps
-from slr.sweep.grid import MOST_VALUES, Grid, Value, expand_range
+from slr.sweep.grid import MOST_VALUES, Grid, Value, check_cells, expand_range
 
 
 def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
@@ -66,7 +66,10 @@ def cell_grid(axes: Mapping[str, Any]) -> Grid:
     for name in axes:
         if name not in known:
             raise ValueError(f"no setting {quoted(name)}; there are {', '.join(known)}")
-    varied = {name: _values(name, known[name].type, values) for name, values in axes.items()}
+    varied: dict[str, tuple[Value, ...]] = {}
+    for name, values in axes.items():
+        varied[name] = _values(name, known[name].type, values)
+        check_cells(math.prod(map(len, varied.values())))
     grid = Grid({name: varied.get(name, (field.default,)) for name, field in known.items()})
     for name, values in varied.items():
         for value in values:

@@ -18,8 +18,7 @@ import numpy as np
 
 from slr.compiled import SOURCE
 from slr.dynamics.reduced import Progress
-from slr.memory import check_memory
-from slr.sweep.grid import Grid
+from slr.sweep.grid import Grid, check_cells
 from slr.sweep.rows import CELL, open_rows
 from slr.workers.pool import workers
 
@@ -28,7 +27,6 @@ Compute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 BATCH_SECONDS = 1.0  # of work per batch; sending it and writing its rows takes some 5 ms
 SECONDS_PER_WORKER = 0.02  # longer batches for many workers: the sender handles 50 per second
 LARGEST_BATCH = 10_000
-CELL_BYTES = 300.0  # of a row of the table, and of its number
 RESUME = "finished cells are kept: start the same sweep again to resume it"
 
 
@@ -68,7 +66,7 @@ def sweep(
     >>> sweep(train_cell, cell_grid({"lam": [0.1, 0.2], "n_steps": 10}), folder, jobs=1).computed
     2
     """
-    check_memory(f"a grid of {len(grid):.3g} cells", CELL_BYTES * len(grid))
+    check_cells(len(grid))
     tell: Progress = progress or (lambda cells: None)
     function = f"{compute.__module__}.{compute.__qualname__}"
     description = {"function": function, "version": version, "grid": grid.axes}

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from slr.checks import LARGEST, quoted
+from slr.memory import check_memory
 
 MOST_VALUES = 10**6  # of an axis
+CELL_BYTES = 300  # of a row of the table, and of its number
 Value = Any  # int, float or str, of the same type within an axis
 
 
@@ -37,10 +39,8 @@ class Grid:
             if len(set(values)) < len(values):
                 twice, _ = Counter(values).most_common(1)[0]
                 raise ValueError(f"{name} lists {quoted(twice)} twice")
-        if math.prod(self.shape) > LARGEST:
-            raise ValueError(
-                f"a grid of {quoted(math.prod(self.shape))} cells is too large; at most 2^63 - 1"
-            )
+        if (cells := math.prod(self.shape)) > LARGEST:
+            raise ValueError(f"a grid of {quoted(cells)} cells is too large; at most 2^63 - 1")
 
     def __len__(self) -> int:
         return math.prod(self.shape)
@@ -67,6 +67,11 @@ class Grid:
         return {
             name: np.array(self.axes[name])[i] for name, i in zip(self.axes, places, strict=True)
         }
+
+
+def check_cells(n_cells: int) -> None:
+    """Refuse a table with more rows than memory holds."""
+    check_memory(f"a grid of {quoted(n_cells)} cells", CELL_BYTES * n_cells)
 
 
 def expand_range(text: str) -> list[float]:

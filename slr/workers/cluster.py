@@ -24,13 +24,20 @@ class ClusterError(OSError):
     """The cluster gave up a batch, which killed several workers or cannot be run."""
 
 
+class _Client(Client):
+    """A client that is closed by its ``with`` block alone."""
+
+    def __del__(self) -> None:
+        """Say nothing: a client that did not connect has nothing to close, and would complain."""
+
+
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
     """A client of the Dask scheduler at this address, once the scheduler has a worker."""
     check_reachable(address, seconds=CONNECT_SECONDS)  # Dask itself would try for longer
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TypeError) as error:
+        client = _Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
+    except Exception as error:  # what is not a scheduler may answer with anything
         raise no_scheduler(address) from error
     with client:
         try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slr.sweep.engine import Swept
     from slr.sweep.grid import Grid
 
-LARGEST_FILE = 10**6  # bytes
+LARGEST_FILE, LONGEST_KEY = 10**6, 1000  # bytes, characters
 DEFAULT = {
     "lam": "0.01:0.5:16:log",
     "step_size": "1e-3:0.5:12:log",
@@ -108,7 +108,12 @@ def check_file(path: Path) -> None:
 
 def _read_axes(path: Path) -> dict[str, Any]:
     try:
-        axes = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if any(
+            len(line.partition("=")[0]) > LONGEST_KEY for line in text.splitlines() if "=" in line
+        ):
+            raise ValueError("a name is too long")  # tomllib takes minutes for a.a.a.a...
+        axes = tomllib.loads(text)
     except ValueError as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
     except RecursionError:
