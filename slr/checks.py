@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 LARGEST = 2**63 - 1  # of the whole numbers that arrays and tables hold
+HUGE = 1e150  # of other numbers: the square is a float
 QUOTED = 40  # characters of a value that a message shows
 
 
@@ -49,6 +50,8 @@ def check_size(**values: Any) -> None:
     for name, value in values.items():
         if not (is_real(value) and np.greater_equal(value, 0).all()):
             raise ValueError(f"{name} must be at least 0 and finite, not {quoted(value)}")
+        if np.greater(value, HUGE).any():
+            raise ValueError(f"{name} must be at most {HUGE:g}, not {quoted(value)}")
 
 
 def check_between(low: float, high: float, **values: Any) -> None:
@@ -56,9 +59,8 @@ def check_between(low: float, high: float, **values: Any) -> None:
     for name, value in values.items():
         number = as_python(value)
         if type(number) not in (int, float) or not low <= number <= high:
-            what = "positive and finite" if low > 0 else f"from {low:g} to {high:g}"
-            reach = f" ({low:g} to {high:g})" if low > 0 and is_real(value) and number > 0 else ""
-            raise ValueError(f"{name} must be {what}{reach}, not {quoted(value)}")
+            what = "positive and finite, " if low > 0 else ""
+            raise ValueError(f"{name} must be {what}from {low:g} to {high:g}, not {quoted(value)}")
 
 
 def as_floats(name: str, values: Any) -> Any:
@@ -69,8 +71,8 @@ def as_floats(name: str, values: Any) -> Any:
         array = np.asarray(values, dtype=float)
     except (ValueError, TypeError, OverflowError):
         raise ValueError(f"{name} must be an array of real numbers") from None
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
+    if not (np.abs(array) <= HUGE).all():  # nor NaN
+        raise ValueError(f"{name} must be finite, and at most {HUGE:g}")
     return array
 
 

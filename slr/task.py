@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slr.checks import check_between, check_size, check_whole
+from slr.checks import as_floats, check_between, check_size, check_whole
 from slr.memory import check_memory
 
 FloatArray = npt.NDArray[np.float64]
@@ -38,7 +38,6 @@ class Task:
         check_whole(1, most=LARGEST_L, L=self.L)
         check_between(*GAMMAS, gamma=self.gamma)
         check_size(noise_std=self.noise_std)
-        check_between(0, 1e150, noise_std=self.noise_std)  # its square is a float
         object.__setattr__(self, "d", int(self.d))  # numpy does not take 1e6 for a size
         object.__setattr__(self, "L", int(self.L))
 
@@ -62,8 +61,8 @@ class Truth:
     v_star: FloatArray
 
     def __post_init__(self) -> None:
-        frame = np.array([self.k_star, self.v_star])
-        if not np.allclose(frame @ frame.T, np.eye(2), atol=1e-8):
+        frame = as_floats("k_star and v_star", [self.k_star, self.v_star])
+        if frame.ndim != 2 or not np.allclose(frame @ frame.T, np.eye(2), atol=1e-8):
             raise ValueError("k_star and v_star must be unit vectors, orthogonal to each other")
 
 

@@ -97,6 +97,8 @@ def published_start(name: str) -> Overlaps:
     >>> published_start("pgd-schedule").kappa.shape
     (30,)
     """
+    if not isinstance(name, str) or name not in EXPERIMENTS:
+        raise ValueError(f"no experiment {quoted(name)}; there are {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
     law = f"{experiment.start}-d{experiment.d}" + "-sgd" * (experiment.optimiser == "sgd")
     rows = json.loads(PUBLISHED_STARTS.read_text(encoding="utf-8"))[law]

@@ -34,6 +34,8 @@ class Grid:
         if not self.axes:
             raise ValueError("the grid is empty: name at least one setting and its values")
         for name, values in self.axes.items():
+            if not isinstance(values, tuple | list):
+                raise ValueError(f"{name} must list its values, as in (0.1, 0.2): {quoted(values)}")
             if not values:
                 raise ValueError(f"the grid is empty: {name} has no values")
             if len(set(values)) < len(values):
@@ -81,7 +83,7 @@ def expand_range(text: str) -> list[float]:
     [0.01, 0.1, 1.0]
     """
     try:
-        first, last, count, *scale = text.split(":")
+        first, last, count, *scale = str(text).split(":")
         ends, n = (float(first), float(last)), int(count)
         if scale not in ([], ["log"]) or n < 1 or not math.isfinite(ends[1] - ends[0]):
             raise ValueError
