@@ -74,6 +74,7 @@ class Trajectory:
         aligned: (k, v) near (k*, v*) or (-k*, -v*) (``alignment`` above ALIGNMENT), and not
             diverged
         swapped: at another minimum, k near v* or -v* (|eta| above ALIGNMENT), and not diverged
+        steps_to_align: the first logged step at which the run is aligned, infinite if none is
         Overlaps, excess_risk and distance_to_manifold are those of the last step.
         """
         import pandas as pd

@@ -59,7 +59,7 @@ class Options(StudyOptions):
     """Number of training sentences, equally many per word."""
     sentences: Pairs = 256
     """Number of texts per length, equally many per word, and per side of the fillers."""
-    samples: Annotated[int, Within(2, 10**9)] = 4000
+    samples: Annotated[int, Within(2, 10**7)] = 4000
     """Number of sequences of the theory."""
     seed: Seed = 0
     """Seed of the probes and of the theory."""

@@ -12,13 +12,13 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 
 from probing.models.packaged import VECTORS
-from studies.bounds import Count, Rate, Seed
+from studies.bounds import Count, Rate, Seed, Within
 from studies.rendering import interval, number
 from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
@@ -55,7 +55,7 @@ class Options(StudyOptions):
     """bert, modernbert (rotary): encoders, read at [CLS]; gpt2, llama: decoders, at the end."""
     seed: Seed = 0
     """Seed of weights, order and augmentation."""
-    epochs: Count = 1
+    epochs: Annotated[int, Within(1, 10**6)] = 1
     """Number of passes over the training split."""
     plain: bool = False
     """Train on the sentences as they are, without hidden words and gaps."""
