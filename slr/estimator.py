@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from slr.checks import as_floats, check_between, check_whole, quoted
 from slr.predictor import GATES, Gate, activate, attention, gate_pullback
 from slr.task import FloatArray
 
@@ -126,15 +127,18 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """The weight of each token, shape (n, L), for X of shape (n, L, d)."""
         check_is_fitted(self, "k_")
         X = _check_states(X)
+        if X.shape[2] != len(self.k_):
+            raise ValueError(f"X has {X.shape[2]} features, but the fit had {len(self.k_)}")
         return attention(X, self.k_, self.lam, gate=self.gate, threshold=self.threshold_)
 
     def _check_parameters(self) -> None:
-        if self.gate not in GATES:
-            raise ValueError(f"gate must be one of {', '.join(GATES)}, not {self.gate!r}")
-        if not (np.isfinite(self.lam) and self.lam > 0):
-            raise ValueError(f"lam must be positive and finite, not {self.lam}")
-        if self.n_starts < 1:
-            raise ValueError(f"n_starts must be at least 1, not {self.n_starts}")
+        if not isinstance(self.gate, str) or self.gate not in GATES:
+            raise ValueError(f"gate must be one of {', '.join(GATES)}, not {quoted(self.gate)}")
+        check_between(1e-150, 1e150, lam=self.lam, step_size=self.step_size)
+        check_between(-1e150, 1e150, threshold=self.threshold)
+        check_between(0, 1, tol=self.tol)
+        check_whole(1, n_starts=self.n_starts, max_iter=self.max_iter)
+        check_whole(0, random_state=self.random_state)
 
     # ---- parameters are one vector (k, v, threshold), with k (and v) normalised before use
 
@@ -186,18 +190,18 @@ def _through_unit(gradient: FloatArray, raw: FloatArray) -> FloatArray:
 
 
 def _check_states(X: Any) -> FloatArray:
-    X = np.asarray(X, dtype=float)
+    X = as_floats("X", X)
     if X.ndim != 3:
         raise ValueError(f"X must have shape (n, L, d): sequences of tokens, not {X.shape}")
-    if not np.isfinite(X).all():
-        raise ValueError("X must be finite")
+    if not X.shape[1] or not X.shape[2]:
+        raise ValueError(f"X must have shape (n, L, d) with a token and a feature, not {X.shape}")
     return X
 
 
 def _check_data(X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    X, y = _check_states(X), np.asarray(y, dtype=float)
+    X, y = _check_states(X), as_floats("y", y)
     if y.shape != X.shape[:1]:
         raise ValueError(f"y must have shape {X.shape[:1]}, one entry per sequence, not {y.shape}")
-    if len(y) == 0 or not np.isfinite(y).all():
+    if len(y) == 0:
         raise ValueError("y must be finite, and not empty")
     return X, y

@@ -7,9 +7,10 @@ with one-dimensional integrals. The functions here choose the module.
 from types import ModuleType
 from typing import Any, Literal
 
+from slr.checks import check_size, is_real, quoted
 from slr.gates import erf, softmax
 from slr.overlaps import Overlaps
-from slr.task import Task, check_size
+from slr.task import Task
 
 RiskGate = Literal["erf", "softmax"]
 MODULES: dict[str, ModuleType] = {"erf": erf, "softmax": softmax}
@@ -17,9 +18,16 @@ MODULES: dict[str, ModuleType] = {"erf": erf, "softmax": softmax}
 
 def gate_module(gate: str) -> ModuleType:
     """The module of a gate."""
-    if gate not in MODULES:
-        raise ValueError(f"gate must be one of {', '.join(MODULES)}, not {gate!r}")
+    if not isinstance(gate, str) or gate not in MODULES:
+        raise ValueError(f"gate must be one of {', '.join(MODULES)}, not {quoted(gate)}")
     return MODULES[gate]
+
+
+def check_point(overlaps: Overlaps, lam: Any) -> None:
+    """Raise ValueError unless overlaps and lam are finite numbers, or arrays of them."""
+    check_size(lam=lam)
+    if not all(map(is_real, overlaps)):
+        raise ValueError("the overlaps must be finite numbers")
 
 
 def excess_risk(task: Task, overlaps: Overlaps, lam: Any, gate: RiskGate = "erf") -> Any:
@@ -30,7 +38,7 @@ def excess_risk(task: Task, overlaps: Overlaps, lam: Any, gate: RiskGate = "erf"
     >>> f"{excess_risk(task, ALIGNED, lam=0.5, gate='softmax'):.4f}"
     '0.0001'
     """
-    check_size(lam=lam)
+    check_point(overlaps, lam)
     return gate_module(gate).excess_risk(task, overlaps, lam)
 
 
@@ -49,7 +57,7 @@ def risk_gradient(task: Task, overlaps: Overlaps, lam: Any, gate: RiskGate = "er
     >>> f"{risk_gradient(task, ALIGNED, lam=0.1).nu:.4f}"
     '-0.9344'
     """
-    check_size(lam=lam)
+    check_point(overlaps, lam)
     gradient: Overlaps = gate_module(gate).risk_gradient(task, overlaps, lam)
     return gradient
 
@@ -60,5 +68,5 @@ def lam_gradient(task: Task, overlaps: Overlaps, lam: Any, gate: RiskGate = "erf
     >>> f"{lam_gradient(task, ALIGNED, lam=0.1):.4f}"
     '2.1008'
     """
-    check_size(lam=lam)
+    check_point(overlaps, lam)
     return gate_module(gate).lam_gradient(task, overlaps, lam)

@@ -6,26 +6,18 @@ notation: X_J0 ~ N(sqrt(d/2) k*, gamma^2 I), the other L - 1 tokens ~ N(0, I),
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from slr.checks import as_floats, check_between, check_size, check_whole
+from slr.memory import check_memory
+
 FloatArray = npt.NDArray[np.float64]
-
-
-def check_whole(least: int, **values: Any) -> None:
-    """Raise ValueError for the first value that is not a whole number of at least ``least``."""
-    for name, value in values.items():
-        if value != int(value) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
-
-
-def check_size(**values: Any) -> None:
-    """Raise ValueError for the first number or array that is negative or not finite."""
-    for name, value in values.items():
-        if not (np.isfinite(value).all() and np.greater_equal(value, 0).all()):
-            raise ValueError(f"{name} must be at least 0 and finite, not {value}")
+LARGEST_D = 10**18  # an integer in every table
+LARGEST_L = 10**300  # a float: sequences may be as long as e^600
+GAMMAS = (1e-75, 1e75)  # gamma^4 and its inverse are floats
 
 
 @dataclass(frozen=True)
@@ -42,10 +34,9 @@ class Task:
     noise_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_whole(2, d=self.d)  # k* and v* are orthogonal
-        check_whole(1, L=self.L)
-        if not 0 < self.gamma < math.inf:
-            raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
+        check_whole(2, most=LARGEST_D, d=self.d)  # k* and v* are orthogonal
+        check_whole(1, most=LARGEST_L, L=self.L)
+        check_between(*GAMMAS, gamma=self.gamma)
         check_size(noise_std=self.noise_std)
         object.__setattr__(self, "d", int(self.d))  # numpy does not take 1e6 for a size
         object.__setattr__(self, "L", int(self.L))
@@ -70,8 +61,8 @@ class Truth:
     v_star: FloatArray
 
     def __post_init__(self) -> None:
-        frame = np.array([self.k_star, self.v_star])
-        if not np.allclose(frame @ frame.T, np.eye(2), atol=1e-8):
+        frame = as_floats("k_star and v_star", [self.k_star, self.v_star])
+        if frame.ndim != 2 or not np.allclose(frame @ frame.T, np.eye(2), atol=1e-8):
             raise ValueError("k_star and v_star must be unit vectors, orthogonal to each other")
 
 
@@ -81,6 +72,7 @@ def sample_truth(task: Task, rng: np.random.Generator) -> Truth:
     >>> sample_truth(task, rng).k_star.shape
     (400,)
     """
+    check_memory(f"two vectors of dimension {task.d:.3g}", 64.0 * task.d)
     frame, _ = np.linalg.qr(rng.standard_normal((task.d, 2)))
     return Truth(frame[:, 0].copy(), frame[:, 1].copy())
 
@@ -98,7 +90,9 @@ def sample_batch(task: Task, truth: Truth, n: int, rng: np.random.Generator) -> 
     >>> X.shape, y.shape
     ((5, 10, 400), (5,))
     """
-    X = rng.standard_normal((n, task.L, task.d))
+    check_whole(0, n=n)
+    check_memory(f"a batch of {n:.3g} sequences", 16.0 * n * task.L * task.d)
+    X = rng.standard_normal((int(n), task.L, task.d))
     location = rng.integers(task.L, size=n)
     rows = np.arange(n)
     X[rows, location] = task.signal * truth.k_star + task.gamma * X[rows, location]

@@ -8,14 +8,14 @@ import contextlib
 import functools
 import importlib
 import io
-import os
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-import tyro
+from studies.ending import ending, fail
 
 Options = TypeVar("Options")
 
@@ -53,19 +53,22 @@ class Command:
 def main() -> None:
     """The installed command, slr-probing."""
     name, *arguments = sys.argv[1:] or ["--help"]
-    if is_one_of(COMMANDS, name, "slr-probing", "command", find):
-        run(name, arguments, prog=f"slr-probing {name}")
+    with ending(last=True):
+        if is_one_of(COMMANDS, name, "slr-probing", "command", find):
+            _run(name, arguments, f"slr-probing {name}")
 
 
 def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> None:
     """Parse the command line into options and pass them to the command.
 
-    Bad input is a ValueError (with a message of one line) or an OSError: it ends the program
-    with that line and exit code 2. Any other exception is a bug and shows its traceback; with
-    SLR_TRACEBACK=1 in the environment every exception does.
+    Without ``arguments`` they are those of the program, which ends with the command.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
-    prog = prog or Path(sys.argv[0]).name
+    with ending(last=arguments is None):
+        arguments = sys.argv[1:] if arguments is None else arguments
+        _run(name, arguments, prog or Path(sys.argv[0]).name)
+
+
+def _run(name: str, arguments: Sequence[str], prog: str) -> None:
     command = find(name)
     if isinstance(command, dict):  # several studies: the first word names one
         word, *arguments = arguments or ["--help"]
@@ -74,14 +77,7 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
         if not is_one_of(command, word, prog, "study", command.__getitem__):
             return
         command, prog = command[word], f"{prog} {word}"
-    try:
-        command.main(parse(command.options, command.about, arguments, prog))
-    except (ValueError, OSError) as error:
-        if os.environ.get("SLR_TRACEBACK"):
-            raise
-        fail(str(error))
-    except KeyboardInterrupt:
-        fail("interrupted; nothing was left half-written", code=130)
+    command.main(parse(command.options, command.about, arguments, prog))
 
 
 def find(name: str) -> Any:
@@ -120,6 +116,9 @@ def is_one_of(
 
 
 def parse(options: type[Options], about: str, arguments: Sequence[str], prog: str) -> Options:
+    import tyro  # here, where Ctrl-C already ends the program with one line
+
+    check_once(options, arguments)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -133,12 +132,23 @@ def parse(options: type[Options], about: str, arguments: Sequence[str], prog: st
 
 
 def _one_line(box: str) -> str:
-    """The message in tyro's box, without the title above it and the advice below it."""
-    lines = [line.strip("│ ").strip() for line in box.splitlines()[1:]]
-    advice = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
-    return " ".join(lines[:advice])
+    """The message in tyro's box, without the title above it and the advice below it.
+
+    Where the terminal does not write UTF-8, the box is of dashes, and one line of them is above it.
+    """
+    lines = [line.strip("│| ") for line in box.splitlines()[1:]]
+    message = itertools.dropwhile(_is_rule, lines)
+    return " ".join(itertools.takewhile(lambda line: not _is_rule(line), message))
 
 
-def fail(message: str, code: int = 2) -> NoReturn:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
-    raise SystemExit(code)
+def _is_rule(line: str) -> bool:
+    return bool(line) and not line.strip("─-")
+
+
+def check_once(options: type[Any], arguments: Sequence[str]) -> None:
+    """Refuse an option of several values that is given twice: the first would be lost silently."""
+    several = [field.name for field in fields(options) if isinstance(field.default, tuple)]
+    for flag in ("--" + name.replace("_", "-") for name in several):
+        given = [word for word in arguments if word == flag or word.startswith(f"{flag}=")]
+        if len(given) > 1:
+            raise ValueError(f"{flag} is given twice; write all its values behind one {flag}")

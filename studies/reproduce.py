@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from probing.models.downloads import MODELS
+from studies.bounds import Trainings, check_bounds
 from studies.catalogue import PAPER, STUDIES, THEORY
 from studies.making import check_settings, ensure, is_made, with_needs
 from studies.pages import report
@@ -44,12 +45,15 @@ class Options:
     """Folder for all results, one sub-folder per stage."""
     only: tuple[str, ...] = ()
     """Make only these: paper, dataset, figure1, bridge, length, causal, controls, slr, report."""
-    seeds: int | None = None
+    seeds: Trainings | None = None
     """Number of training seeds of the small Transformers; None: 5, or 1 with --smoke."""
     smoke: bool = False
     """Run a little of everything, as a quick check; the default folder is then results-smoke."""
     overwrite: bool = False
     """Make all stages again, even current ones."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 def dataset_stage(options: Options) -> list[Need]:

@@ -31,7 +31,9 @@ COMPUTING = (
 ).split()
 FRAME = {  # modules of studies/ that handle results without changing them
     f"studies.{name}"
-    for name in "study making rendering results settings workers command_line catalogue".split()
+    for name in (
+        "study bounds making rendering results settings workers command_line ending catalogue"
+    ).split()
 }
 PLACES = {  # where and how, not what
     *("output", "overwrite", "jobs", "cluster", "results"),

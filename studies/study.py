@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from studies.bounds import TheorySeed, check_bounds
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
 else:  # a type only: matplotlib is imported where it draws, so that --help answers at once
@@ -32,6 +34,9 @@ class Options:
     overwrite: bool = False
     """Replace an existing result; without this a current one is kept and any other is an error."""
 
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
     def resolved(self) -> Self:
         """The same options, with the defaults that follow from other options filled in."""
         return self
@@ -43,10 +48,30 @@ class SlrOptions(Options):
 
     output: Path = Path("results/slr")
     """Folder for the results; each study gets a sub-folder."""
-    seed: int = 0
+    seed: TheorySeed = 0
     """Seed of all random numbers."""
     smoke: bool = False
     """Make few runs and steps, as a quick check."""
+
+
+# The columns of tables in which an entry may not be a number, and what that means. Any other is a
+# fault (tests/test_theory_studies.py looks at all tables).
+MISSING = {
+    "steps_to_align": "no run of the setting aligns, or steps of fresh starts were not logged",
+    **dict.fromkeys(("steps", "steps_low", "steps_high"), "no run of the setting aligns"),
+    **dict.fromkeys(("median", "low", "high"), "no run of the setting aligns"),
+    **dict.fromkeys(("above", "above_stderr", "lam", "threshold", "scale"), "Bayes has none"),
+    **dict.fromkeys(("difference", "error"), "a part of the statistic has the other number only"),
+    **dict.fromkeys(("mass", "value_cosine"), "the predictor has no attention"),
+    **dict.fromkeys(("key_cosine", "swap_cosine"), "no attention, or a key of length 0"),
+    **dict.fromkeys(("early", "late"), "no length of the study is learned"),
+    "on_the_map": "the paper's schedule is not a setting of the map",
+    "predicted": "the rate is that of d far larger than L",
+}
+INFINITE = {
+    "steps_to_align": "the run does not align; as a median, most runs do not",
+    "steps_to_learn": "most runs do not learn",
+}
 
 
 @dataclass(frozen=True)
@@ -193,9 +218,17 @@ def slr_study(module: str, title: str, draws: str, name: str = "") -> Study:
 
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
-    """A tqdm bar as a callback for slr, which gets the steps just done; silent in a log."""
+    """A tqdm bar as a callback for slr, which gets the steps just done; silent in a log.
+
+    The steps are 0 while a table is made, which may take as long as all steps: the bar says so.
+    """
     with tqdm(total=total, desc=label, unit_scale=True, unit="step", disable=None) as bar:
-        yield bar.update
+
+        def update(steps: int) -> None:
+            bar.set_postfix_str("" if steps else "making a table", refresh=not steps)
+            bar.update(steps)
+
+        yield update
 
 
 @contextmanager

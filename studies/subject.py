@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from studies.bounds import Seed, check_bounds
 from studies.results import SETTINGS, read_json
 from studies.study import Tables
 
@@ -24,7 +25,7 @@ class Subject:
     """minilm, smollm2, mpnet, a folder, a .gguf file, or a hub name (bert-base-uncased)."""
     data: str = AUTO
     """Name, TOML spec, CSV, JSONL or folder; auto: the model's training data, or sentiment."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the untrained model and of controls."""
     device: str = AUTO
     """Where the model runs: cpu, cuda, cuda:1 or mps; auto: the first of cuda, mps, cpu."""
@@ -32,6 +33,9 @@ class Subject:
     """Precision of the model; auto: as its files have it. States are kept in float32."""
     device_map: str | None = None
     """auto: share a model that does not fit one device among all devices (by accelerate)."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
     def resolved(self) -> Self:
         """These options with the default of ``data`` filled in: what the model was trained on."""
@@ -55,10 +59,6 @@ class Subject:
 
         classifies = has_classifier(self.model)
         return *self.load("classifier" if classifies else None), classifies
-
-    def check_seed(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"--seed must not be negative, but is {self.seed}")
 
     def check_labels(self, model: Any, dataset: "DatasetDict") -> None:
         """Refuse a classifier whose labels are those of the data in another order.

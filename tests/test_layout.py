@@ -28,7 +28,7 @@ GROUPS = {  # within a package: what a group may import of the others; not named
         "doctor": {"", "states", "models"},
     },
     "slr": {
-        "workers": set(),
+        "workers": {""},
         "gates": {""},
         "dynamics": {"", "gates", "workers"},
         "attentions": {"", "gates", "dynamics"},

@@ -20,7 +20,7 @@ from slr import (
     start_on_manifold,
     start_on_sphere,
 )
-from slr.dynamics import steps
+from slr.dynamics import reduced, steps
 from slr.dynamics.batch_step import frame
 from slr.dynamics.descent import descend
 from slr.dynamics.threads import thread_limit
@@ -349,3 +349,28 @@ def test_a_frame_has_the_inner_products_it_is_made_of() -> None:
         assert abs(vectors @ vectors.T - gram_matrix(one)).max() < 1e-12
         k4, v4 = steps.embedding(one)
         assert max(abs(np.array(steps.overlaps_of(k4, v4)) - np.array(one))) < 1e-12
+
+
+@pytest.mark.parametrize("optimiser", ["pgd", "sgd"])
+def test_a_run_in_many_blocks_is_that_in_one(
+    optimiser: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks end between logged steps, too: Ctrl-C has to end a run that logs only its end."""
+    start = start_on_sphere(PAPER, 3, np.random.default_rng(0))
+    options: dict[str, Any] = {"lam": 0.3, "lam_decay": 0.01, "step_size": 4e-3, "n_steps": 100}
+
+    def train(log_every: int, progress: Any = None) -> Any:
+        if optimiser == "pgd":
+            return pgd(PAPER, start, **options, log_every=log_every, progress=progress).overlaps
+        rng = np.random.default_rng(1)
+        more = {"batch_size": 2, "rng": rng, "progress": progress}
+        return sgd(PAPER, start, **options, log_every=log_every, **more).overlaps
+
+    whole = {log_every: train(log_every) for log_every in (1, 40, 100)}
+    monkeypatch.setattr(reduced, "BLOCK_STEPS", 7)
+    monkeypatch.setattr(reduced, "BLOCK_TOKENS", 7 * 2 * PAPER.L)
+    for log_every, overlaps in whole.items():
+        done: list[int] = []
+        assert_array_equal(train(log_every, done.append), overlaps)
+        assert sum(done) == 300
+        assert max(done) <= 7 * 3

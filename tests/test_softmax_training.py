@@ -342,3 +342,36 @@ def test_another_gate_moves_by_the_same_motion() -> None:
     command = [sys.executable, "-W", "error", "-c", code]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert run.stdout == "trained\n", run.stderr
+
+
+def test_a_run_that_one_step_throws_far_away_has_diverged_at_once() -> None:
+    """A table for lam from 1e-6 to 64 takes minutes; no piece of it is made."""
+    task = Task(d=10**12, L=10, gamma=0.7)
+    start = start_on_sphere(task, 3, np.random.default_rng(0))
+    options: dict[str, Any] = {"lam": 2e-6, "n_steps": 20, "log_every": 10, "gate": "softmax"}
+    made = table.cache_info().misses
+    thrown = pgd(task, start, **options, step_size=4e-3, learn_lam=True)
+    assert thrown.diverged.all()
+    assert (thrown.lam == 2e-6).all()
+    assert table.cache_info().misses <= made + 3
+    calm = pgd(task, start, **options, step_size=1e-13, learn_lam=True)
+    assert not calm.diverged.any()
+
+
+def test_a_large_step_from_a_tiny_lam_that_lowers_the_risk_is_kept() -> None:
+    """The control: lam grows a million times in one step, as it should."""
+    start = start_on_sphere(PAPER, 3, np.random.default_rng(0))
+    options: dict[str, Any] = {"lam": 1e-9, "step_size": 4e-3, "n_steps": 10, "log_every": 1}
+    run = pgd(PAPER, start, **options, gate="softmax", learn_lam=True)
+    assert (run.lam[:, 1] > 1e-4).all()
+    assert not run.diverged.any()
+
+
+def test_progress_is_reported_while_a_table_is_made() -> None:
+    told: list[int] = []
+    task = Task(d=17, L=3, gamma=0.77)  # no other test has its table
+    start = start_on_sphere(task, 2, np.random.default_rng(0))
+    options: dict[str, Any] = {"lam": 0.1, "step_size": 1e-3, "n_steps": 4, "log_every": 2}
+    pgd(task, start, **options, gate="softmax", progress=told.append)
+    assert told[0] == 0
+    assert sum(told) == 8

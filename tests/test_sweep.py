@@ -207,8 +207,8 @@ def test_an_unreachable_cluster_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 0.5)
-    for address in ("tcp://127.0.0.1:1", "nonsense://x", "localhost:1"):
-        with pytest.raises(ConnectionError, match="no Dask scheduler answers at " + address):
+    for address in ("tcp://127.0.0.1:1", "localhost:1"):
+        with pytest.raises(ConnectionError, match=f"no Dask scheduler answers at '{address}'"):
             sweep(wait, waiting_grid(tmp_path, 2), tmp_path / "sweep", cluster=address)
     assert not (tmp_path / "sweep").exists()
 
@@ -222,7 +222,7 @@ def test_a_folder_of_another_sweep_is_refused(tmp_path: Path) -> None:
         sweep(wait, waiting_grid(tmp_path, 2, 0), folder, jobs=1, version="2")
     again = sweep(wait, waiting_grid(tmp_path, 3, 0), folder, jobs=1, overwrite=True)
     assert again.computed == len(again.table) == 3
-    with pytest.raises(ValueError, match="jobs must be at least 1"):
+    with pytest.raises(ValueError, match="jobs must be an integer of at least 1"):
         sweep(wait, waiting_grid(tmp_path, 2, 0), folder, jobs=0)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()

@@ -17,9 +17,9 @@ from slr.gates.softmax import attention_mass
 from slr.sweep import cell_grid
 from studies import slr_commands as group
 from studies.catalogue import STUDIES, THEORY
-from studies.command_line import fail
+from studies.ending import fail
 from studies.making import make
-from studies.study import SlrOptions, Study, Tables
+from studies.study import INFINITE, MISSING, SlrOptions, Study, Tables
 from studies.theory import (
     activations,
     conditional_mean,
@@ -58,6 +58,32 @@ def test_a_study_writes_tables_settings_and_figures_and_says_where(
     (table, *_) = folder.glob("*.parquet")
     assert len(pd.read_parquet(table)) > 0
     assert all(claim.measured for claim in study.claims(Tables(folder)))
+
+
+@pytest.mark.parametrize("study", THEORY, ids=lambda study: study.name)
+def test_an_entry_that_is_not_a_number_is_in_a_documented_column(study: Study, smoke: Path) -> None:
+    folder = make(study, study.options(output=smoke, smoke=True))  # type: ignore[call-arg]
+    assert not undocumented(folder)
+
+
+def undocumented(folder: Path) -> set[str]:
+    """Columns of tables with entries that are missing or infinite, unless studies.study says why."""
+    found = set()
+    for path in folder.glob("*.parquet"):
+        table = pd.read_parquet(path)
+        infinite = table.select_dtypes("float").map(np.isinf).any()
+        missing = table.isna().any()
+        found |= {f"{path.stem}: {name}" for name in missing[missing].index if name not in MISSING}
+        found |= {
+            f"{path.stem}: {name}" for name in infinite[infinite].index if name not in INFINITE
+        }
+    return found
+
+
+def test_an_undocumented_column_is_seen(tmp_path: Path) -> None:
+    table = pd.DataFrame({"kappa": [0.1, np.nan], "risk": [np.inf, 1.0], "predicted": [np.nan, 1]})
+    table.to_parquet(tmp_path / "runs.parquet")
+    assert undocumented(tmp_path) == {"runs: kappa", "runs: risk"}
 
 
 def test_titles_and_folders_are_used_once() -> None:

@@ -30,8 +30,13 @@ from transformers import (
 from transformers.trainer import TRAINER_STATE_NAME
 
 from probing.models.augmentation import Augmentation, augment
+from slr.checks import check_between, check_whole
+from slr.memory import check_memory
 
 SNAPSHOTS = "snapshots"
+LARGEST_BATCH = 10**6  # sentences, which go through the model at once
+LARGEST_SEED = 2**32 - 1  # of numpy's older generators, which the Trainer sets
+SENTENCE_BYTES, TOKEN_BYTES = 400, 8  # of a sentence in a list of epochs, as measured
 
 
 class TrainingError(ValueError):
@@ -52,13 +57,10 @@ class TrainingConfig:
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"learning_rate must be positive, not {self.learning_rate}")
-        if self.seed < 0:
-            raise ValueError(f"the seed must not be negative, but is {self.seed}")
+        check_whole(1, epochs=self.epochs)
+        check_whole(1, most=LARGEST_BATCH, batch_size=self.batch_size)
+        check_between(1e-300, 1e300, learning_rate=self.learning_rate)
+        check_whole(0, most=LARGEST_SEED, seed=self.seed)
 
 
 def augmented_epochs(
@@ -75,6 +77,9 @@ def augmented_epochs(
     An encoder has one token at each end that is not a word, [CLS] and [SEP], a decoder none;
     ``stop`` is the id of the full stop, if there is one.
     """
+    n_tokens = sum(map(len, token_ids))
+    n_bytes = SENTENCE_BYTES * len(token_ids) + TOKEN_BYTES * n_tokens
+    check_memory(f"training for {config.epochs:.3g} epochs", float(config.epochs) * n_bytes)
     rng = np.random.default_rng([config.seed, 1])
 
     def augmented(ids: list[int]) -> list[int]:
@@ -161,6 +166,7 @@ def train(
     ends = tokenizer.num_special_tokens_to_add() // 2
     marks = {"ends": ends, "stop": tokenizer.get_vocab().get(".")}
     sentences = augmented_epochs(token_ids, labels, tokenizer.unk_token_id, config, **marks)
+    check_lengths(model, sentences)
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by torchrun
     n_steps = math.ceil(len(sentences) / config.batch_size)
     arguments = TrainingArguments(
@@ -203,6 +209,22 @@ def train(
     finally:
         bar.close()
     model.eval()
+
+
+def check_lengths(model: PreTrainedModel, sentences: list[dict[str, Any]]) -> None:
+    """Refuse sentences with more tokens than the model has positions, if it learns positions."""
+    tables = (
+        module.num_embeddings
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Embedding)
+        and name.split(".")[-1] in ("position_embeddings", "wpe")
+    )
+    longest = max(len(sentence["input_ids"]) for sentence in sentences)
+    if longest > (limit := next(tables, longest)):
+        raise TrainingError(
+            f"a training text has {longest} tokens, with the [UNK]s that augmentation inserts, but "
+            f"the model takes {limit} at most; shorten or split the longest texts"
+        )
 
 
 def last_checkpoint(folder: Path) -> str | None:

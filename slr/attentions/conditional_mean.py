@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slr.task import FloatArray, check_size
+from slr.checks import check_size
+from slr.task import FloatArray
 
 JITTER = 1e-9  # variance added to f_z at each point, since its covariance is singular to round-off
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slr.attentions.best import best_attention, sample_scores
+from slr.checks import check_whole
 from slr.predictor import Gate, activate
-from slr.task import FloatArray, Task, check_whole
+from slr.task import FloatArray, Task
 from slr.yardsticks import Estimate, chunk_sizes
 
 

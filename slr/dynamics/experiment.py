@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slr.checks import check_size, check_whole, quoted
 from slr.dynamics import reduced
 from slr.dynamics.steps import MIN_D_SGD
-from slr.dynamics.trajectory import Trajectory
+from slr.dynamics.trajectory import LONGEST, Trajectory, check_log
 from slr.overlaps import Overlaps, start_on_manifold, start_on_sphere
 from slr.risks import RiskGate, gate_module
-from slr.task import Task, check_size, check_whole
+from slr.task import Task
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,13 @@ class Experiment:
     def __post_init__(self) -> None:
         _ = self.task, gate_module(self.gate)
         check_size(lam=self.lam, lam_decay=self.lam_decay, step_size=self.step_size)
-        check_whole(0, n_steps=self.n_steps, seed=self.seed)
+        check_whole(0, most=LONGEST, n_steps=self.n_steps)
+        check_whole(0, seed=self.seed)
         check_whole(1, batch_size=self.batch_size, log_every=self.log_every, runs=self.runs)
         if self.start not in ("sphere", "manifold"):
-            raise ValueError(f"start must be sphere or manifold, not {self.start!r}")
+            raise ValueError(f"start must be sphere or manifold, not {quoted(self.start)}")
         if self.optimiser not in ("pgd", "sgd"):
-            raise ValueError(f"optimiser must be pgd or sgd, not {self.optimiser!r}")
+            raise ValueError(f"optimiser must be pgd or sgd, not {quoted(self.optimiser)}")
         if self.optimiser == "sgd" and self.d < MIN_D_SGD:
             raise ValueError(f"sgd needs d of at least {MIN_D_SGD}, not {self.d}")
 
@@ -59,6 +61,12 @@ class Experiment:
     def task(self) -> Task:
         """The task that is trained on."""
         return Task(self.d, self.L, self.gamma, self.noise_std)
+
+    def check_memory(self, *, sgd: bool = False) -> None:
+        """Refuse runs, logs and batches that do not fit into memory; ``sgd``: batches anyway."""
+        check_log(self.runs, self.n_steps, self.log_every)
+        if sgd or self.optimiser == "sgd":
+            reduced.check_batch(self.task, self.batch_size)
 
 
 SMALL_LAMBDA = Experiment(log_every=200, runs=30)
@@ -89,6 +97,8 @@ def published_start(name: str) -> Overlaps:
     >>> published_start("pgd-schedule").kappa.shape
     (30,)
     """
+    if not isinstance(name, str) or name not in EXPERIMENTS:
+        raise ValueError(f"no experiment {quoted(name)}; there are {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
     law = f"{experiment.start}-d{experiment.d}" + "-sgd" * (experiment.optimiser == "sgd")
     rows = json.loads(PUBLISHED_STARTS.read_text(encoding="utf-8"))[law]
@@ -112,6 +122,7 @@ def run_experiment(
     >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
     np.True_
     """
+    experiment.check_memory()
     rng = np.random.default_rng(experiment.seed) if rng is None else rng
     start_rng, noise_rng = rng.spawn(2)
     if start is None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slr.checks import HUGE, check_between, check_whole
 from slr.risks import RiskGate, gate_module
 from slr.task import FloatArray, Task
 
@@ -37,6 +38,7 @@ def flow(
     >>> [round(float(x), 3) for x in flow(task, kappa=0.5, nu=0.5, lam=0.1)]
     [-0.125, 0.5]
     """
+    check_between(0, HUGE, lam=lam)
     r = gate_module(gate).on_manifold(task, kappa, nu, lam)
     return -(1 - kappa**2) * r.kappa, -(1 - nu**2) * r.nu
 
@@ -66,8 +68,8 @@ def fixed_points(
     >>> [point.kind for point in fixed_points(task, lam=0.1)]
     ['minimum', 'maximum', 'saddle', 'maximum', 'minimum']
     """
-    if grid < 2:
-        raise ValueError(f"grid must be at least 2, not {grid}")
+    check_whole(2, most=1000, grid=grid)  # Newton's method starts at each of its points
+    check_between(0, HUGE, lam=lam)
     starts = np.linspace(-1, 1, grid)
     roots: list[FloatArray] = []
     for start in [np.array([x, y]) for x in starts for y in starts]:

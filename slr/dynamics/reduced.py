@@ -5,36 +5,33 @@ A run has *diverged* if a step gave a number that is not finite (the run then ke
 state), or if further steps of the same size on the risk would raise the risk at the run's end.
 """
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from slr.checks import check_size, check_whole, is_real
 from slr.compiled import compiled
 from slr.dynamics.batch_step import empty_batch, sgd_step
-from slr.dynamics.steps import (
-    LANES,
-    MIN_D_SGD,
-    embedding,
-    free_lanes,
-    lane_of,
-    overlaps_of,
-    pgd_lanes,
-)
+from slr.dynamics.groups import Group, groups_of
+from slr.dynamics.steps import MIN_D_SGD, embedding
 from slr.dynamics.threads import in_threads
-from slr.dynamics.trajectory import Trajectory, lam_at, logged_steps
+from slr.dynamics.trajectory import Trajectory, check_log, logged_steps
+from slr.memory import check_memory
 from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
 from slr.risks import RiskGate, excess_risk, gate_module
-from slr.task import FloatArray, Task, check_size, check_whole
+from slr.task import FloatArray, Task
 
 N_BLOCKS = 50  # reports of progress per call
 PROBE_STEPS = 10  # further steps that show whether the risk still goes down
 RISE_TOLERANCE = 1e-9  # of the risk, relative: far above round-off, far below instability
-MARGIN = 2.0  # the model of a lam that is learned reaches this factor beyond what was seen
-LARGEST_LAM = 64.0  # a run that learns more has diverged
+BLOCK_STEPS = 10**5  # of PGD at a time: a few seconds at most, after which Ctrl-C ends a long run
+BLOCK_TOKENS = 10**7  # the same for SGD, in tokens of a run
 
-Progress = Callable[[int], object]  # receives the steps just done, summed over runs
+# Receives the steps just done, summed over runs; 0 says that it works at something else, a table.
+Progress = Callable[[int], object]
 
 
 def pgd(
@@ -60,6 +57,7 @@ def pgd(
     array([  0,  50, 100])
     """
     states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
+    check_log(len(states), n_steps, log_every)
     steps = logged_steps(n_steps, log_every)
     log = _pgd_log(task, states, settings, steps, gate, learn_lam=learn_lam, progress=progress)
     return _trajectory(task, steps, log, settings, gate, learn_lam)
@@ -94,13 +92,17 @@ def sgd(
             f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for {d=}"
         )
     check_whole(1, batch_size=batch_size)
+    check_batch(task, batch_size)
     states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
     model = gate_module(gate).model(task, settings[0, 0], settings[0, 0])  # for its weights alone
+    check_log(len(states), n_steps, log_every)
     all_steps = logged_steps(n_steps, log_every)
     # Drawing normals is half of the work, and SFC64 is the fastest generator of numpy.
     seeds = [child.integers(2**32, size=8) for child in rng_per_run(rng, len(states))]
     rngs = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
-    constants = (float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), batch_size)
+    constants = (
+        float(task.d), float(task.gamma), task.L - 1, float(task.noise_std), int(batch_size),
+    )  # fmt: skip
 
     def advance(steps: Any, log: Any) -> None:
         def run(*of_run: Any) -> None:
@@ -108,14 +110,22 @@ def sgd(
 
         in_threads(run, settings, log, rngs)
 
-    log = _in_blocks(advance, states, all_steps, progress)
+    most = max(1, BLOCK_TOKENS // (batch_size * task.L))
+    log = _in_blocks(advance, states, all_steps, progress, most)
     return _trajectory(task, all_steps, log, settings, gate, learn_lam)
+
+
+def check_batch(task: Task, batch_size: int) -> None:
+    """Refuse a batch whose tokens do not fit into memory (slr/dynamics/batch_step.py)."""
+    check_memory(f"a batch of {batch_size:.3g} sequences", 8.0 * batch_size * (4 * task.L + 7))
 
 
 def _prepare(
     task: Task, start: Overlaps, lam: Any, lam_decay: Any, step_size: Any, learn_lam: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Checked states of shape (runs, 6), overlaps and lam, and settings of shape (runs, 3)."""
+    if not all(map(is_real, start)):
+        raise ValueError("the overlaps must be finite numbers")
     try:
         states = np.stack(np.broadcast_arrays(*map(np.atleast_1d, start)), axis=1).astype(float)
     except ValueError as error:
@@ -149,57 +159,20 @@ def _pgd_log(
     """The states of PGD at the logged steps, shape (runs, n_logged, 6)."""
     embedded = np.array([embedding(Overlaps(*state[:5])).ravel() for state in states])
     lam, equal = states[:, 5], settings[:, 2:] if learn_lam else settings
-    groups = [_Group(r, embedded[r], lam[r], settings[r[0]]) for r in _groups(equal)]
+    groups = [Group(r, embedded[r], lam[r], settings[r[0]]) for r in groups_of(equal)]
+
+    def working() -> None:
+        if progress:
+            progress(0)
 
     def advance(steps: Any, log: Any) -> None:
-        def run(group: _Group) -> None:
-            if learn_lam:
-                group.descend_freely(task, gate, steps, log)
-            else:
-                group.descend(task, gate, steps, log)
+        def run(group: Group) -> None:
+            descend = group.descend_freely if learn_lam else group.descend
+            descend(task, gate, steps, log, working)
 
         in_threads(run, groups)
 
-    return _in_blocks(advance, states, steps, progress)
-
-
-class _Group:
-    """LANES runs with equal settings (but for a lam that is learned), in four dimensions."""
-
-    def __init__(
-        self, runs: Any, embedded: FloatArray, lam: FloatArray, settings: FloatArray
-    ) -> None:
-        self.runs, self.settings = runs, settings
-        self.vectors = embedded.T.ravel()
-        self.lam = lam  # if it is learned
-        self.range = (lam.min(), lam.max())
-
-    def descend(self, task: Task, gate: RiskGate, steps: Any, log: Any) -> None:
-        """Advance all runs to the last of the steps, and log their states."""
-        lam, lam_decay, _ = self.settings
-        last = max(steps[-1] - 1, steps[0])
-        model = gate_module(gate).model(task, lam_at(last, lam, lam_decay), lam)
-        _pgd_group(self.runs, self.vectors, self.settings, log, steps, model)
-
-    def descend_freely(self, task: Task, gate: RiskGate, steps: Any, log: Any) -> None:
-        """The same with a lam that is learned; the model widens where lam leaves its range."""
-        row, seen = 1, np.array(self.range)
-        while row < len(steps):
-            self.range = (min(self.range[0], seen[0]), max(self.range[1], seen[1]))
-            low, high = self.range[0] / MARGIN, self.range[1] * MARGIN
-            model = gate_module(gate).model(task, low, high)
-            arrays = (self.runs, self.vectors, self.lam, log, steps, seen)
-            row = _free_group(row, (low, high, self.settings[2]), *arrays, model)
-
-
-def _groups(settings: FloatArray) -> list[Any]:
-    """Runs with equal settings, LANES at a time; the last run of a group fills it up."""
-    values, which = np.unique(settings, axis=0, return_inverse=True)
-    groups: list[Any] = []
-    for index in range(len(values)):
-        runs = np.flatnonzero(which == index)
-        groups += list(np.pad(runs, (0, -len(runs) % LANES), mode="edge").reshape(-1, LANES))
-    return groups
+    return _in_blocks(advance, states, steps, progress, BLOCK_STEPS)
 
 
 def _in_blocks(
@@ -207,17 +180,40 @@ def _in_blocks(
     states: FloatArray,
     steps: Any,
     progress: Progress | None,
+    most: int,
 ) -> FloatArray:
-    """The log (runs, n_logged, 6): ``advance`` fills each block from the block's first row."""
+    """The log (runs, n_logged, 6): ``advance`` fills each block from the block's first row.
+
+    Compiled code cannot be interrupted, so a block has at most ``most`` steps: rows that are
+    further apart are reached by way of states that are not kept.
+    """
     log = np.empty((len(states), len(steps), 6))
     log[:, 0] = states
-    size = max(1, math.ceil(len(steps) / N_BLOCKS)) if progress else len(steps)
-    for first in range(0, len(steps) - 1, size):
-        block = slice(first, first + size + 1)
-        advance(steps[block], log[:, block])
-        if progress:
-            progress(int(steps[block][-1] - steps[first]) * len(states))
+    tell: Progress = progress or (lambda steps: None)
+    for first, last in _blocks(steps, most, N_BLOCKS if progress else 1):
+        begin, end = int(steps[first]), int(steps[last])
+        if end - begin <= most:
+            advance(steps[first : last + 1], log[:, first : last + 1])
+            tell((end - begin) * len(states))
+            continue
+        pair = log[:, [first, first]]
+        for a, b in itertools.pairwise(itertools.chain(range(begin, end, most), [end])):
+            advance(np.array([a, b]), pair)
+            tell((b - a) * len(states))
+            pair[:, 0] = pair[:, 1]
+        log[:, last] = pair[:, 1]
     return log
+
+
+def _blocks(steps: Any, most: int, n_blocks: int) -> Iterator[tuple[int, int]]:
+    """First and last row of each block: at most ``most`` steps, unless it has two rows only."""
+    size = max(1, math.ceil(len(steps) / n_blocks))
+    first = 0
+    while first < len(steps) - 1:
+        within = int(np.searchsorted(steps, steps[first] + most, side="right")) - 1
+        last = min(max(within, first + 1), first + size, len(steps) - 1)
+        yield first, last
+        first = last
 
 
 def _trajectory(
@@ -252,57 +248,6 @@ def _is_unstable(
 
 def _as_overlaps(log: FloatArray) -> Overlaps:
     return Overlaps(*np.moveaxis(log[..., :5], -1, 0))
-
-
-@compiled(nogil=True)
-def _pgd_group(runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, model: Any) -> None:
-    """Advance k and v of a group of runs, in four dimensions, and log their overlaps."""
-    lam, lam_decay, step_size = settings
-    overlaps, slopes = np.empty((5, LANES)), np.empty((5, LANES))
-    for row in range(1, len(steps)):
-        for t in range(steps[row - 1], steps[row]):
-            pgd_lanes(vectors, model, lam / (1 + lam_decay * t), step_size, overlaps, slopes)
-        for lane in range(LANES):
-            k, v = lane_of(vectors, lane)
-            log[runs[lane], row, :5] = overlaps_of(k, v)
-            log[runs[lane], row, 5] = lam / (1 + lam_decay * steps[row])
-
-
-@compiled(nogil=True)
-def _free_group(
-    row: int,
-    settings: Any,
-    runs: Any,
-    vectors: Any,
-    lam: Any,
-    log: Any,
-    steps: Any,
-    seen: Any,
-    model: Any,
-) -> int:
-    """Advance k, v and lam of a group of runs from a row on, while lam is in the model's range.
-
-    Return the first row that was not reached; vectors and lam are then those of the row before.
-    """
-    low, high, step_size = settings
-    overlaps, slopes = np.empty((5, LANES)), np.empty((5, LANES))
-    while row < len(steps):
-        old_vectors, old_lam = vectors.copy(), lam.copy()
-        for _ in range(steps[row - 1], steps[row]):
-            free_lanes(vectors, model, lam, step_size, overlaps, slopes)
-            for lane in range(LANES):
-                if lam[lane] > LARGEST_LAM:
-                    lam[lane] = math.nan
-                if lam[lane] < low or lam[lane] > high:
-                    seen[0], seen[1] = min(seen[0], lam[lane]), max(seen[1], lam[lane])
-                    vectors[:], lam[:] = old_vectors, old_lam
-                    return row
-        for lane in range(LANES):
-            k, v = lane_of(vectors, lane)
-            log[runs[lane], row, :5] = overlaps_of(k, v)
-            log[runs[lane], row, 5] = lam[lane]
-        row += 1
-    return row
 
 
 @compiled(nogil=True)

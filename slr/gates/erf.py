@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erf, erfc
 
+from slr.checks import check_whole
 from slr.compiled import compiled
 from slr.gates.interface import OnManifold, SecondDerivatives, of_run, point_of, register
 from slr.overlaps import Overlaps, as_arrays
@@ -119,6 +120,11 @@ def noise_token_moments(overlaps: Overlaps, lam: Any) -> TokenMoments:
     first, second = noise_gate(lam)
     square = erf_variance(0.0, lam) + overlaps.rho**2 * second
     return TokenMoments(overlaps.rho * first, square, with_label=0.0)
+
+
+def risk_at(task: Task, point: Overlaps, lam: float) -> float:
+    """Excess risk at one point."""
+    return float(excess_risk(task, point, lam))
 
 
 def excess_risk(task: Task, overlaps: Overlaps, lam: Any) -> Any:
@@ -269,8 +275,9 @@ class Erf(NamedTuple):
     n: int
 
 
-def model(task: Task, low: float, high: float) -> Erf:
-    """The model, which is the same for all lam from low to high."""
+def model(task: Task, low: float, high: float, working: Any = None) -> Erf:
+    """The model, which is the same for all lam from low to high, and takes no time to make."""
+    check_whole(1, L=task.L)  # an integer of compiled code
     return Erf(task.signal, float(task.gamma), task.L - 1)
 
 

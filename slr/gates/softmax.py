@@ -8,6 +8,7 @@ and L alone (slr/gates/softmax_moments.py) and come from a table (slr/gates/soft
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from slr.compiled import compiled
 from slr.gates.interface import OnManifold, SecondDerivatives, of_run, point_of, register
 from slr.gates.softmax_moments import Nodes, coefficients, grid_step, reach
-from slr.gates.softmax_table import COUNT, WIDTH, Table, look_up, table
+from slr.gates.softmax_table import COUNT, WIDTH, Table, look_up, make_pieces, table
 from slr.overlaps import Overlaps, as_arrays
 from slr.special import FUSED, exp_minus, inlined
 from slr.task import FloatArray, Task
@@ -131,6 +132,12 @@ def at_point(task: Task, kappa: float, lam: float) -> tuple[Moments, Moments]:
     return Moments(*values.tolist()), Moments(*slopes.tolist())
 
 
+def risk_at(task: Task, point: Overlaps, lam: float) -> float:
+    """Excess risk at one point, without a table."""
+    values, _ = at_point(task, float(point.kappa), float(lam))
+    return float(polynomial_risk(values, point, task.signal, task.gamma, lam))
+
+
 def at_the_aligned_point(task: Task, lam: float) -> SecondDerivatives:
     """The curvature of the risk at (k*, v*)."""
     h, g2 = task.signal, task.gamma**2
@@ -170,8 +177,12 @@ class Softmax(NamedTuple):
     table: Table
 
 
-def model(task: Task, low: float, high: float) -> Softmax:
-    """The model for lam from low to high."""
+def model(
+    task: Task, low: float, high: float, working: Callable[[], object] | None = None
+) -> Softmax:
+    """The model for lam from low to high; ``working`` is called while its table is made."""
+    if working:
+        make_pieces(task, low, high, working)
     return Softmax(task.signal, float(task.gamma), table(task, low, high))
 
 

@@ -11,6 +11,7 @@ import bisect
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,9 +53,7 @@ def table(task: Task, low: float, high: float) -> Table:
     >>> table(task, 0.1, 0.1).error < 1e-9
     True
     """
-    if high > LATTICE[-1]:
-        raise ValueError(f"softmax attention needs lam of at most {LATTICE[-1]:g}, not {high:g}")
-    cuts = [low, high] if low == high else _lattice_around(low, high)
+    cuts = _cuts(low, high)
     pieces = [_piece(task, *ends) for ends in itertools.pairwise(cuts)]
     shapes = np.array([piece.polynomials.shape for piece in pieces])
     polynomials = np.zeros((shapes[:, 0].sum(), *shapes[:, 1:].max(axis=0)))
@@ -65,6 +64,20 @@ def table(task: Task, low: float, high: float) -> Table:
     lows, scales = np.array([(piece.low, piece.scale) for piece in pieces]).T.copy()
     error = max(piece.error for piece in pieces)
     return Table(np.array(cuts), first, lows, scales, polynomials, error)
+
+
+def make_pieces(task: Task, low: float, high: float, working: Callable[[], object]) -> None:
+    """Make what ``table`` puts together, with a call of ``working`` before each piece."""
+    for ends in itertools.pairwise(_cuts(low, high)):
+        working()
+        _piece(task, *ends)
+
+
+def _cuts(low: float, high: float) -> list[float]:
+    """The ends of the pieces of a table."""
+    if high > LATTICE[-1]:
+        raise ValueError(f"softmax attention needs lam of at most {LATTICE[-1]:g}, not {high:g}")
+    return [low, high] if low == high else _lattice_around(low, high)
 
 
 def _lattice_around(low: float, high: float) -> list[float]:

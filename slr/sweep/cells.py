@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from slr.checks import quoted
 from slr.dynamics.experiment import Experiment, run_experiment
 from slr.dynamics.threads import thread_limit
 from slr.overlaps import Overlaps
-from slr.sweep.grid import Grid, Value, expand_range
+from slr.sweep.grid import MOST_VALUES, Grid, Value, check_cells, expand_range
 
 
 def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
@@ -64,8 +65,11 @@ def cell_grid(axes: Mapping[str, Any]) -> Grid:
     known = {field.name: field for field in fields(Experiment)}
     for name in axes:
         if name not in known:
-            raise ValueError(f"no setting {name!r}; there are {', '.join(known)}")
-    varied = {name: _values(name, known[name].type, values) for name, values in axes.items()}
+            raise ValueError(f"no setting {quoted(name)}; there are {', '.join(known)}")
+    varied: dict[str, tuple[Value, ...]] = {}
+    for name, values in axes.items():
+        varied[name] = _values(name, known[name].type, values)
+        check_cells(math.prod(map(len, varied.values())))
     grid = Grid({name: varied.get(name, (field.default,)) for name, field in known.items()})
     for name, values in varied.items():
         for value in values:
@@ -73,6 +77,10 @@ def cell_grid(axes: Mapping[str, Any]) -> Grid:
     # The only condition on two settings together.
     for optimiser in grid.axes["optimiser"]:
         Experiment(optimiser=optimiser, d=min(grid.axes["d"]))
+    # Memory is that of the largest cell.
+    largest = {name: max(grid.axes[name]) for name in ("runs", "n_steps", "batch_size", "L")}
+    least = min(grid.axes["log_every"])
+    Experiment(**largest, log_every=least).check_memory(sgd="sgd" in grid.axes["optimiser"])
     return grid
 
 
@@ -85,6 +93,8 @@ def _values(name: str, kind: Any, items: Any) -> tuple[Value, ...]:
         if kind is int and is_range:  # whole numbers, each once
             values = list(dict.fromkeys(map(round, values)))
         axis += [_value(name, kind, value) for value in values]
+        if len(axis) > MOST_VALUES:
+            raise ValueError(f"{name} has too many values; at most {MOST_VALUES}")
     return tuple(axis)
 
 
@@ -96,7 +106,8 @@ def _value(name: str, kind: Any, value: Any) -> Value:
         if isinstance(value, bool) or (kind is int and not number.is_integer()):
             raise ValueError
         # 10**17 + 1 is not a float: an integer stays an integer
-        return int(value) if kind is int and isinstance(value, int) else kind(number)
+        is_integer = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+        return int(value) if kind is int and is_integer else kind(number)
     except (ValueError, TypeError, OverflowError):
         expected = "a whole number" if kind is int else "a number"
-        raise ValueError(f"{name} must be {expected}, not {value!r}") from None
+        raise ValueError(f"{name} must be {expected}, not {quoted(value)}") from None

@@ -18,7 +18,7 @@ import numpy as np
 
 from slr.compiled import SOURCE
 from slr.dynamics.reduced import Progress
-from slr.sweep.grid import Grid
+from slr.sweep.grid import Grid, check_cells
 from slr.sweep.rows import CELL, open_rows
 from slr.workers.pool import workers
 
@@ -66,25 +66,26 @@ def sweep(
     >>> sweep(train_cell, cell_grid({"lam": [0.1, 0.2], "n_steps": 10}), folder, jobs=1).computed
     2
     """
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    check_cells(len(grid))
     tell: Progress = progress or (lambda cells: None)
     function = f"{compute.__module__}.{compute.__qualname__}"
     description = {"function": function, "version": version, "grid": grid.axes}
-    with open_rows(Path(folder), description, len(grid), overwrite=overwrite) as rows:
+    with (
+        workers(jobs, cluster, resume=RESUME) as (run_all, n_workers),  # before a folder is made
+        open_rows(Path(folder), description, len(grid), overwrite=overwrite) as rows,
+    ):
         missing, seconds = rows.missing(), 0.0
         tell(len(grid) - len(missing))
         if len(missing):
             run = functools.partial(run_batch, compute, grid, source=SOURCE)
-            with workers(jobs, cluster, resume=RESUME) as (run_all, n_workers):
-                batches = Batches(missing, n_workers)
-                with closing(run_all(run, batches)) as results:
-                    for columns, took in results:
-                        cells = columns[CELL]
-                        rows.add({CELL: cells} | grid.columns(cells) | columns)
-                        batches.learn(len(cells), took)
-                        seconds += took
-                        tell(len(cells))
+            batches = Batches(missing, n_workers)
+            with closing(run_all(run, batches)) as results:
+                for columns, took in results:
+                    cells = columns[CELL]
+                    rows.add({CELL: cells} | grid.columns(cells) | columns)
+                    batches.learn(len(cells), took)
+                    seconds += took
+                    tell(len(cells))
         return Swept(rows.table(), len(missing), seconds)
 
 

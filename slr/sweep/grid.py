@@ -5,12 +5,18 @@ grid of a million cells takes no memory.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from slr.checks import LARGEST, quoted
+from slr.memory import check_memory
+
+MOST_VALUES = 10**6  # of an axis
+CELL_BYTES = 300  # of a row of the table, and of its number
 Value = Any  # int, float or str, of the same type within an axis
 
 
@@ -28,11 +34,15 @@ class Grid:
         if not self.axes:
             raise ValueError("the grid is empty: name at least one setting and its values")
         for name, values in self.axes.items():
+            if not isinstance(values, tuple | list):
+                raise ValueError(f"{name} must list its values, as in (0.1, 0.2): {quoted(values)}")
             if not values:
                 raise ValueError(f"the grid is empty: {name} has no values")
             if len(set(values)) < len(values):
-                twice = next(value for value in values if list(values).count(value) > 1)
-                raise ValueError(f"{name} lists {twice} twice")
+                twice, _ = Counter(values).most_common(1)[0]
+                raise ValueError(f"{name} lists {quoted(twice)} twice")
+        if (cells := math.prod(self.shape)) > LARGEST:
+            raise ValueError(f"a grid of {quoted(cells)} cells is too large; at most 2^63 - 1")
 
     def __len__(self) -> int:
         return math.prod(self.shape)
@@ -61,6 +71,11 @@ class Grid:
         }
 
 
+def check_cells(n_cells: int) -> None:
+    """Refuse a table with more rows than memory holds."""
+    check_memory(f"a grid of {quoted(n_cells)} cells", CELL_BYTES * n_cells)
+
+
 def expand_range(text: str) -> list[float]:
     """The numbers of a range first:last:count or first:last:count:log, both ends included.
 
@@ -68,13 +83,16 @@ def expand_range(text: str) -> list[float]:
     [0.01, 0.1, 1.0]
     """
     try:
-        first, last, count, *scale = text.split(":")
+        first, last, count, *scale = str(text).split(":")
         ends, n = (float(first), float(last)), int(count)
-        if scale not in ([], ["log"]) or n < 1 or not all(map(math.isfinite, ends)):
+        if scale not in ([], ["log"]) or n < 1 or not math.isfinite(ends[1] - ends[0]):
             raise ValueError
     except ValueError:
-        raise ValueError(f"{text!r} is not a range; write first:last:count, or ...:log") from None
+        shown = quoted(text)
+        raise ValueError(f"{shown} is not a range; write first:last:count, or ...:log") from None
     if scale and min(ends) <= 0:
-        raise ValueError(f"{text!r}: a range on a log scale must be positive")
+        raise ValueError(f"{quoted(text)}: a range on a log scale must be positive")
+    if n > MOST_VALUES:
+        raise ValueError(f"{quoted(text)} has too many values; at most {MOST_VALUES}")
     values = (np.geomspace if scale else np.linspace)(*ends, n)
     return [float(f"{value:.12g}") for value in values]  # 0.3, not 0.30000000000000004

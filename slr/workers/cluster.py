@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from slr.checks import shortened
+from slr.workers.address import check_reachable, no_scheduler
+
 try:
     from distributed import Client, as_completed
 except ImportError:
@@ -13,7 +16,7 @@ except ImportError:
         "a cluster needs the packages dask and distributed: pip install 'slr-probing[cluster]'"
     ) from None
 
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 5  # of the connection, and of the scheduler's answer
 WORKER_SECONDS = 60  # until the first worker must be there
 
 
@@ -21,15 +24,21 @@ class ClusterError(OSError):
     """The cluster gave up a batch, which killed several workers or cannot be run."""
 
 
+class _Client(Client):
+    """A client that is closed by its ``with`` block alone."""
+
+    def __del__(self) -> None:
+        """Say nothing: a client that did not connect has nothing to close, and would complain."""
+
+
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
     """A client of the Dask scheduler at this address, once the scheduler has a worker."""
+    check_reachable(address, seconds=CONNECT_SECONDS)  # Dask itself would try for longer
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TypeError) as error:
-        raise ConnectionError(
-            f"no Dask scheduler answers at {address} (one is started with `dask scheduler`)"
-        ) from error
+        client = _Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
+    except Exception as error:  # what is not a scheduler may answer with anything
+        raise no_scheduler(address) from error
     with client:
         try:
             client.wait_for_workers(1, timeout=WORKER_SECONDS)
@@ -65,7 +74,9 @@ def run_on_cluster(
             result = future.result()
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())  # one line
-            raise ClusterError(f"the cluster gave up a batch: {reason}; {resume}") from error
+            raise ClusterError(
+                f"the cluster gave up a batch: {shortened(reason, 120)}; {resume}"
+            ) from error
         yield result
         for batch in islice(remaining, 1):
             futures.add(submit(batch))

@@ -18,6 +18,9 @@ from typing import Any
 import joblib  # type: ignore[import-untyped]
 from joblib.externals.loky.process_executor import BrokenProcessPool  # type: ignore[import-untyped]
 
+from slr.checks import check_whole
+from slr.workers.address import check_address
+
 RunAll = Callable[[Callable[[Any], Any], Iterable[Any]], Any]  # an iterator that can be closed
 RESUME = "start the same command again"
 
@@ -33,7 +36,10 @@ def workers(
     if more will join. At most ``ahead`` items per core are made before they are needed. ``resume``
     says what to do when a worker took the job down with it.
     """
-    if cluster:
+    if jobs is not None:
+        check_whole(1, jobs=jobs)
+    if cluster is not None:  # "" is an address that somebody forgot to fill in, not this machine
+        check_address(cluster)
         from slr.workers.cluster import connected, run_on_cluster
 
         with connected(cluster) as client:

@@ -11,10 +11,11 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
+from studies.bounds import MOST, Trainings, Within
 from studies.practice import beside, transformer
 from studies.rendering import over_seeds, ranged, spreads
 from studies.study import AUDIT, BEFORE, PROTOTYPE, Claim, Need, Result, Said, Tables, study
@@ -45,16 +46,12 @@ ACROSS = "first component across v_hat"  # an edit of probing/circuits/causal.py
 class Options(StudyOptions):
     output: Path = Path("results/bridge")
     """Folder for tables and figures."""
-    seeds: int = 5
+    seeds: Trainings = 5
     """Number of training seeds of each 1-layer model; the 2-layer model has at most two."""
-    order_seeds: int = 20
+    order_seeds: Annotated[int, Within(0, 1000)] = 20
     """Number of seeds for cosines and the order of learning of the 1-layer model from scratch."""
-    sentences: int = 480
+    sentences: Annotated[int, Within(48, MOST)] = 480
     """Largest number of sentences per split; directions come from those of the training split."""
-
-    def __post_init__(self) -> None:
-        if self.seeds < 1 or self.sentences < 48:
-            raise ValueError("--seeds must be at least 1 and --sentences at least 48")
 
 
 def transformers(options: Options) -> list[transformer.Options]:

@@ -9,10 +9,11 @@ model itself: the logit of one word minus that of another, behind a prompt.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
 
+from studies.bounds import MOST, Layer, Trainings, Within
 from studies.rendering import number, pivoted
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
@@ -39,22 +40,21 @@ class Options(Subject, StudyOptions):
     """Words behind every sentence, such as a prompt: "Overall, the animal is"."""
     split: str = "test"
     """The split on which effects are measured; directions come from the training split."""
-    sentences: int = 240
+    sentences: Annotated[int, Within(24, MOST)] = 240
     """Largest number of sentences per split, equally many per informative word."""
-    layers: tuple[int, ...] = ()
+    layers: tuple[Layer, ...] = ()
     """Layers whose states are edited (0: embeddings); by default seven, evenly spaced."""
-    heads: tuple[int, ...] = ()
+    heads: tuple[Layer, ...] = ()
     """Layers (from 1) whose heads are ablated; by default that with most attention on the word."""
     tests: tuple[Test, ...] = get_args(Test)
     """The tests to run: erase value, erase location, reflect, steer, ablate head, read only."""
-    random: int = 3
+    random: Trainings = 3
     """Number of random directions of each kind."""
     output: Path = Path("results/causal")
     """Folder for the tables and the figure."""
 
     def __post_init__(self) -> None:
-        if self.sentences < 24 or self.random < 1 or self.seed < 0:
-            raise ValueError("--sentences must be at least 24, --random at least 1, --seed not < 0")
+        super().__post_init__()
         if self.readout != "words" and self.words != Options.words:
             raise ValueError("--words belongs to --readout words; add that option")
         if self.heads and not {"ablate head", "read only"} & set(self.tests):

@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 
+from studies.bounds import MOST, Jobs, Layer, Trainings, Within, check_workers
 from studies.rendering import number
 from studies.results import SETTINGS, read_json
 from studies.study import BEFORE, Claim, Result, Said, Tables, counter, study
@@ -35,25 +36,25 @@ TOKEN_SENTENCES = 150  # per split, with the states of all tokens, for the locat
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("value", "summary", "location")
     """The probes to fit; summary is the paper's ([CLS], or a decoder's last token)."""
-    layers: tuple[int, ...] = ()
+    layers: tuple[Layer, ...] = ()
     """The layers to probe (0 is the embeddings); by default all."""
-    max_rows: int = 2000
+    max_rows: Annotated[int, Within(100, MOST)] = 2000
     """Largest number of training sentences, drawn at random; a quarter as many score the probes."""
-    draws: int = 3
+    draws: Trainings = 3
     """Number of draws of control labels and of shuffled labels."""
     no_codes: bool = False
     """Leave out description lengths, which take most of the time."""
-    jobs: int = os.cpu_count() or 1
+    jobs: Jobs = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
     output: Path = Path("results/controls")
     """Folder for the table."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_workers(self.jobs)
+
 
 def run(options: Options) -> Result:
-    if options.max_rows < 100 or options.jobs < 1 or options.draws < 1:
-        raise ValueError("--max-rows must be at least 100, --jobs and --draws at least 1")
-    options.check_seed()
-
     from probing.controls.table import control_splits
     from probing.models.pretrained import untrained_like
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from studies.bounds import Count
 from studies.results import read_json, write_json
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, study
@@ -28,7 +29,7 @@ class Options(StudyOptions):
     """Add the one-factor splits (ood_greeting, ood_position, ...) and those of longer texts."""
     format: Literal["parquet", "jsonl", "arrow"] = "parquet"
     """parquet and jsonl: for load_dataset; arrow: for load_from_disk."""
-    max_rows: int = 2_000_000
+    max_rows: Count = 2_000_000
     """Refuse more sentences than this: the dataset is held in memory while it is written."""
 
 

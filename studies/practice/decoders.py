@@ -10,10 +10,11 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
+from studies.bounds import MOST, Trainings, Within
 from studies.practice import transformer
 from studies.practice.bridge import above
 from studies.rendering import over_seeds, spread
@@ -52,14 +53,10 @@ QUANTITIES = {  # in the table `quantities`: name on pages
 class Options(StudyOptions):
     output: Path = Path("results/decoders")
     """Folder for tables and figures."""
-    seeds: int = 5
+    seeds: Trainings = 5
     """Number of training seeds of each model."""
-    sentences: int = 480
+    sentences: Annotated[int, Within(48, MOST)] = 480
     """Largest number of sentences per split; directions come from those of the training split."""
-
-    def __post_init__(self) -> None:
-        if self.seeds < 1 or self.sentences < 48:
-            raise ValueError("--seeds must be at least 1 and --sentences at least 48")
 
 
 def transformers(options: Options) -> list[transformer.Options]:

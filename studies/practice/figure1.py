@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from studies.bounds import Trainings
 from studies.practice import probed, transformer
 from studies.practice.probed import INITIAL, PUBLISHED, WIDE, Probed
 from studies.practice.probes import true_labels
@@ -43,14 +44,10 @@ KNOWN_WORDS = (  # the splits whose adjectives a model from scratch has seen
 class Options(StudyOptions):
     output: Path = Path("results/figure1")
     """Folder for the figure and its tables."""
-    seeds: int = 5
+    seeds: Trainings = 5
     """Number of training seeds of the Transformers; at most 3 on the wide data."""
     smoke: bool = False
     """Probe MiniLM at two layers on few sentences, without controls or SmolLM2: a quick check."""
-
-    def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise ValueError(f"--seeds must be at least 1, not {self.seeds}")
 
 
 # ---- what is drawn

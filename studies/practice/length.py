@@ -19,11 +19,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Jobs, Pairs, Seed, Within, check_workers
 from studies.practice import probed
 from studies.practice.probed import Probed
 from studies.practice.probes import true_labels
@@ -54,24 +55,22 @@ class Options(StudyOptions):
     """Folder for the tables and the figure."""
     models: tuple[Literal["minilm", "smollm2"], ...] = ("minilm", "smollm2")
     """The models; the layers of their probes are read from folders next to the output."""
-    train: int = 960
+    train: Pairs = 960
     """Number of training sentences, equally many per word."""
-    sentences: int = 256
+    sentences: Pairs = 256
     """Number of texts per length, equally many per word, and per side of the fillers."""
-    samples: int = 4000
+    samples: Annotated[int, Within(2, 10**7)] = 4000
     """Number of sequences of the theory."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the probes and of the theory."""
-    jobs: int = os.cpu_count() or 1
+    jobs: Jobs = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_workers(self.jobs)
         if not self.models:
             raise ValueError("--models needs at least one model")
-        if min(self.train, self.sentences, self.samples) < 2:
-            raise ValueError("--train, --sentences and --samples must be at least 2")
-        if self.seed < 0 or self.jobs < 1:
-            raise ValueError("--seed must be at least 0, --jobs at least 1")
 
 
 def subjects(options: Options) -> dict[str, Probed]:

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 
 import pandas as pd
 
+from studies.bounds import CountOrAll, Jobs, Layer, check_workers
 from studies.rendering import intervals, number, pivoted, ranged
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
@@ -36,19 +37,19 @@ Probe = Literal["summary", "mean", "value", "location", "reader", "head", "max",
 class Options(Subject, StudyOptions):
     probes: tuple[Probe, ...] = ("summary", "mean", "value", "location", "reader", "head")
     """summary (or last token), mean, value, location, reader, head; on request max and heads."""
-    layers: tuple[int, ...] = ()
+    layers: tuple[Layer, ...] = ()
     """The layers to probe (0 is the embeddings); by default all."""
     protocol: Literal["ours", "paper"] = "ours"
     """paper: as-released data, [CLS], all rows, scikit-learn's default C, mean over layers."""
     no_controls: bool = False
     """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
-    max_rows: int = 0
+    max_rows: CountOrAll = 0
     """Most sentences per split; 0: all (1536 for token probes, 1000 for the untrained model)."""
     curve: bool = False
     """Also fit probes of the chosen layer to 6, 12, 24 and 48 of the training words."""
     states: Path | None = None
     """Folder of extract.py with the states of this model and data; missing splits are added."""
-    jobs: int = os.cpu_count() or 1
+    jobs: Jobs = os.cpu_count() or 1
     """Number of processes that share the fits; results do not depend on it."""
     cluster: str | None = None
     """Address of a Dask scheduler (tcp://host:8786) whose workers fit the probes instead."""
@@ -56,8 +57,8 @@ class Options(Subject, StudyOptions):
     """Folder for tables, the figure, the directions and the probes."""
 
     def __post_init__(self) -> None:
-        if self.max_rows < 0 or self.jobs < 1 or self.seed < 0:
-            raise ValueError("--max-rows and --seed must be at least 0, --jobs at least 1")
+        super().__post_init__()
+        check_workers(self.jobs, self.cluster)
         if not self.probes:
             raise ValueError("--probes needs at least one probe")
         if self.curve and not {"reader", *CURVE} <= set(self.probes):
@@ -78,8 +79,11 @@ def run(options: Options) -> Result:
     from probing.probes.saved.probe import Origin, SavedProbe
     from probing.probes.splits import HEADS
     from probing.sentences import at_most
+    from slr.workers.address import check_reachable
     from studies.practice.figures.probes import plot_probes, plot_words
 
+    if options.cluster is not None:  # before the model is read, which may take minutes
+        check_reachable(options.cluster)
     dataset = options.read_data()
     check_training_words(options.data, dataset)
     if options.max_rows:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from studies.bounds import Count, Seed
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
 from studies.subject import Subject
@@ -29,18 +30,15 @@ MODELS = ("trained", "untrained", "uniform")  # in this order
 class Options(Subject, StudyOptions):
     model: str = "results/transformer"
     """A folder (of train_transformer.py, say), a .gguf file, minilm, smollm2, or a hub name."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the untrained model."""
-    max_rows: int = 1000
+    max_rows: Count = 1000
     """Largest number of sentences per split, drawn at random."""
     output: Path = Path("results/sparsity")
     """Folder for the tables."""
 
 
 def run(options: Options) -> Result:
-    if options.max_rows < 1:
-        raise ValueError(f"--max-rows must be at least 1, not {options.max_rows}")
-
     from probing.evaluation import compare_dependence, compare_sparsity
     from probing.models.pretrained import untrained_like
 

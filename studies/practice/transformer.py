@@ -12,12 +12,13 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 
 from probing.models.packaged import VECTORS
+from studies.bounds import Count, Rate, Seed, Within
 from studies.rendering import interval, number
 from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
@@ -52,9 +53,9 @@ class Options(StudyOptions):
     """tiny: 1 layer, 1 head, 32 dimensions, as in the theory; pair: 2, 1, 32; small: 2, 4, 64."""
     architecture: ArchitectureName = "bert"
     """bert, modernbert (rotary): encoders, read at [CLS]; gpt2, llama: decoders, at the end."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of weights, order and augmentation."""
-    epochs: int = 1
+    epochs: Annotated[int, Within(1, 10**6)] = 1
     """Number of passes over the training split."""
     plain: bool = False
     """Train on the sentences as they are, without hidden words and gaps."""
@@ -66,11 +67,11 @@ class Options(StudyOptions):
     """swapped: a corpus with new adjectives in opposite contexts; shuffled: vectors permuted."""
     spec: str = "sentiment"
     """The dataset: a built-in name or the path of a TOML spec."""
-    learning_rate: float | None = None
+    learning_rate: Rate | None = None
     """Learning rate of AdamW, which decays linearly; 0.001 (modernbert 0.003, decoders 0.005)."""
     validation: bool = False
     """Train on four fifths of the training split and evaluate on the last fifth alone."""
-    max_rows: int | None = None
+    max_rows: Count | None = None
     """Evaluate on at most so many sentences per split, drawn at random; by default on all."""
     snapshots: bool = False
     """Also save the weights at 24 steps of the training, in OUTPUT/snapshots."""
@@ -122,8 +123,6 @@ def _by_seed(folder: Path, seeds: int, name: str, one: Options) -> dict[str, Opt
 def run(options: Options) -> Result | None:
     start = time.perf_counter()
     check_embeddings(options)
-    if options.max_rows is not None and options.max_rows < 1:
-        raise ValueError("--max-rows must be at least 1")
     if options.plain and options.shuffle:
         raise ValueError("--plain trains on the sentences as they are; leave out --shuffle")
     first_process = os.environ.get("RANK", "0") == "0"

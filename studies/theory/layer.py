@@ -6,11 +6,12 @@ Beside it, the layer reduced to what the theory has: one key of free length, one
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
 
+from studies.bounds import MOST, Count, Dimension, Within
 from studies.rendering import number
 from studies.study import BEFORE, EARLIER, Claim, Result, Said, SlrOptions, Tables, slr_study
 from studies.theory.figures.layer import plot_layer
@@ -32,31 +33,32 @@ FOUND = math.sqrt(1 / 2)  # a cosine above it with k* leaves less for v*, and th
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of repetitions of every layer; None: the paper's 20."""
-    d: int = 80
+    d: Dimension = 80
     """Dimension."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps of the softmax layer; None: the paper's 8000."""
-    variant_steps: int | None = None
+    variant_steps: Annotated[int, Within(QUARTER, MOST)] | None = None
     """Number of steps of each layer without a part; None: 480."""
 
 
 def run(options: Options) -> Result:
     """Train the paper's softmax layer, and layers without one part or another."""
+    from slr.attentions.layer import ARCHITECTURES
     from slr.attentions.layer_training import LayerTraining
+    from slr.dynamics.trajectory import check_log
     from slr.figures import YARDSTICK_STYLES, task_in_words
-    from slr.task import Task, check_whole
+    from slr.task import Task
 
     task = Task(d=options.d, L=10, gamma=math.sqrt(1 / 2), noise_std=0.1)
     runs, n_steps, variant_steps = (2, 20, 12) if options.smoke else (20, 8000, 480)
     runs, n_steps = options.runs or runs, options.steps or n_steps
     variant_steps = options.variant_steps or variant_steps
-    check_whole(1, runs=runs)
-    check_whole(QUARTER, variant_steps=variant_steps)
     n_test = 200 if options.smoke else 1000
     paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 80))
     paper = replace(paper, n_test=n_test, seed=options.seed)
+    check_log(len(ARCHITECTURES) * runs, n_steps, paper.log_every)
     sizes = choose_reduced_step_size(paper, runs)
     (size,) = sizes[sizes["chosen"]]["step_size"]
     reduced = train_reduced(paper, range(runs), float(size))
@@ -95,7 +97,9 @@ def trained_in_parallel(
 ) -> "list[LayerRuns]":
     """The runs of each training, one run per core at a time."""
     from slr.attentions.layer_training import joined
+    from slr.dynamics.trajectory import check_log
 
+    check_log(len(trainings) * len(runs), trainings[0].n_steps, trainings[0].log_every)
     jobs = [(training, run) for training in trainings for run in runs]
     parts = in_parallel(_train, jobs, label)
     return [joined(parts[i : i + len(runs)]) for i in range(0, len(parts), len(runs))]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count, Dimension
 from studies.rendering import number
 from studies.study import (
     EARLIER,
@@ -33,16 +34,17 @@ LATE = 3  # readings in the last third of the steps: the risk jumps, so each run
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of repetitions of the trained layer; None: 20."""
-    d: int = 40
+    d: Dimension = 40
     """Dimension."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps of the trained layer; None: 600."""
 
 
 def run(options: Options) -> Result:
     from slr.attentions.layer_training import LayerTraining
+    from slr.dynamics.trajectory import check_log
     from slr.figures import task_in_words
     from slr.task import Task
 
@@ -51,15 +53,16 @@ def run(options: Options) -> Result:
     runs, n_steps = (1, 5) if options.smoke else (20, 600)
     runs, n_steps = options.runs or runs, options.steps or n_steps
     numbers = [1, 2] if options.smoke else list(range(1, task.L))
+    training = LayerTraining(task, optimiser="adam", step_size=1e-3, n_steps=n_steps)
+    training = replace(training, n_test=200 if options.smoke else 1000, seed=options.seed)
+    training = replace(training, log_every=max(1, n_steps // (3 * LATE)))
+    check_log(len(TRAINED) * runs, n_steps, training.log_every)
     rows = []
     with progress_bar("best attentions", len(numbers)) as progress:
         rngs = np.random.default_rng(options.seed).spawn(len(numbers))
         for R, rng in zip(numbers, rngs, strict=True):
             rows += _rows(task, R, n_samples, rng)
             progress(1)
-    training = LayerTraining(task, optimiser="adam", step_size=1e-3, n_steps=n_steps)
-    training = replace(training, n_test=200 if options.smoke else 1000, seed=options.seed)
-    training = replace(training, log_every=max(1, n_steps // (3 * LATE)))
     trainings = [replace(training, n_informative=R) for R in numbers if R in TRAINED]
     layers = trained_in_parallel(trainings, range(runs), "layers")
     rows += [_layer_row(trained) for trained in layers]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count
 from studies.rendering import pivoted
 from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of runs per setting; None: 30, as in the paper."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps; None: a quarter of the paper's, as a step is four times as large."""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from studies.bounds import Count, Dimension
 from studies.study import (
     AUDIT,
     THE_PAPER,
@@ -42,11 +43,11 @@ HIGHLIGHTED = {  # the runs that the paper draws in the (kappa, nu) square
 class Options(SlrOptions):
     starts: Literal["published", "random"] = "published"
     """Where runs start: where the paper's runs start, or at fresh random places."""
-    runs: int | None = None
+    runs: Count | None = None
     """Number of repetitions; None: the paper's 30."""
-    d: int | None = None
+    d: Dimension | None = None
     """Dimension; None: the paper's. Another one needs --starts random."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps; None: the paper's."""
 
 
@@ -61,6 +62,7 @@ def inputs(options: Options) -> dict[str, str]:
 
 def run(name: str, options: Options) -> Result:
     from slr import EXPERIMENTS, run_experiment
+    from slr.dynamics.trajectory import check_log
     from slr.figures import plot_experiment
 
     paper = EXPERIMENTS[name]
@@ -68,6 +70,7 @@ def run(name: str, options: Options) -> Result:
     n_steps = options.steps or (20 * paper.log_every if options.smoke else paper.n_steps)
     d = paper.d if options.d is None else options.d
     experiment = replace(paper, d=d, runs=runs, n_steps=n_steps, seed=options.seed)
+    check_log(runs, n_steps, experiment.log_every, table=True)
     start = published(name, experiment) if options.starts == "published" else None
     with progress_bar(name, runs * n_steps) as progress:
         trajectory = run_experiment(experiment, start=start, progress=progress)

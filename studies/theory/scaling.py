@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count
 from studies.rendering import interval, pivoted
 from studies.study import (
     AUDIT,
@@ -35,7 +36,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of repetitions; None: 30 of PGD and of the gradient flow, 20 of SGD."""
 
 

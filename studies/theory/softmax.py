@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count, Dimension
 from studies.rendering import number
 from studies.study import (
     BEFORE,
@@ -37,25 +38,28 @@ STEP_SIZE = 4e-3  # the paper's, or half the stability limit if that is less
 LEARNED_FROM = 0.1  # the lam at which learning begins
 LEARNED_STEP = 1e-3  # a larger step size is beyond stability for erf's lam k
 AFTER_FIRST = "set after a first run with the paper's 30 starts"
+LOGGED = 80  # steps of runs that learn lam
 ENDS = {"aligned": "aligned", "swapped": "swapped", "elsewhere": "elsewhere"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int = 600
+    runs: Count = 600
     """Number of runs per gate and lambda."""
-    d: int = 400
+    d: Dimension = 400
     """Dimension of the training runs; the default is the paper's."""
 
 
 def run(options: Options) -> Result:
     from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.portrait import fixed_points
+    from slr.dynamics.trajectory import check_log
     from studies.theory.figures.softmax import plot_softmax
 
     task = replace(EXPERIMENTS["pgd-small-lambda"].task, d=options.d)
     lams = (0.1, 1.0) if options.smoke else LAMS
     runs = min(options.runs, 8) if options.smoke else options.runs
+    check_log(runs, LOGGED, 1, table=True)
     rng = np.random.default_rng(options.seed)
     yardsticks = best_risks(options, rng.spawn(1)[0])
     ends, share = trained_ends(task, lams, runs, options, rng.spawn(1)[0])
@@ -169,7 +173,7 @@ def learned_runs(
     start = start_on_sphere(task, runs, rng)
     n_steps = 400 if options.smoke else math.ceil(TIME / LEARNED_STEP)
     settings: dict[str, Any] = {"lam": LEARNED_FROM, "step_size": LEARNED_STEP}
-    settings |= {"n_steps": n_steps, "log_every": n_steps // 80, "learn_lam": True}
+    settings |= {"n_steps": n_steps, "log_every": n_steps // LOGGED, "learn_lam": True}
     parts = []
     for gate in GATES:
         total = runs * n_steps

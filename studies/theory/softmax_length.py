@@ -11,11 +11,12 @@ exact integrals: no sequence is drawn.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from studies.bounds import MOST, Count, Within
 from studies.rendering import pivoted
 from studies.study import (
     BEFORE,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from slr.overlaps import Overlaps
     from slr.task import Task
 
+LOG_EVERY = 50
 HALF = 0.5  # of gamma^2: a risk below it counts as success
 PAPER_STEPS = 20_000  # the paper's number of steps of PGD
 LARGEST_STEP = 1.0  # half of the stability limit, or this where nothing would be unstable
@@ -51,9 +53,9 @@ L_AGAINST_D = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SlrOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of random starts per setting; None: 30, as in the paper."""
-    steps: int | None = None
+    steps: Annotated[int, Within(4, MOST)] | None = None
     """Number of steps of PGD; None: 100 000, five times the paper's."""
 
 
@@ -66,8 +68,10 @@ class Job(NamedTuple):
 
 
 def run(options: Options) -> Result:
+    from slr.dynamics.trajectory import check_log
     from studies.theory.figures.softmax_length import plot_softmax_length
 
+    check_log(options.runs or 1, options.steps or 1, LOG_EVERY)
     jobs = _jobs(options)
     tables: dict[str, list[dict[str, Any]]] = {job.table: [] for job in jobs}
     for job, rows in zip(jobs, in_parallel(_rows, jobs, "softmax-length"), strict=True):
@@ -187,7 +191,7 @@ def training(
     task = task_of(d, log_L, gamma)
     step_size = step_size_of(task, rule(task))
     lam = 1 / math.sqrt(d) if learn_lam else rule(task)
-    log_every = min(50, steps // 4)
+    log_every = min(LOG_EVERY, steps // 4)
     path = pgd(
         task, start_on_sphere(task, runs, np.random.default_rng(seed)), lam=lam,
         step_size=step_size, n_steps=steps, log_every=log_every, gate="softmax",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.bounds import Count
 from studies.study import Figure, Result, Said, Tables, progress_bar, slr_study
 from studies.theory.sweep import SweepOptions, compute, rows_folder
 
@@ -22,7 +23,7 @@ FRESH_RUNS = 300  # at each of them
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SweepOptions):
-    runs: int | None = None
+    runs: Count | None = None
     """Number of runs per setting; None: 30, as in the paper."""
 
 

@@ -6,13 +6,16 @@ stopped resumes.
 """
 
 import logging
+import stat
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from studies.bounds import Jobs, check_workers
 from studies.settings import ROOT, code_sha256
 from studies.study import Result, Said, SlrOptions, Tables, slr_study
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from slr.sweep.engine import Swept
     from slr.sweep.grid import Grid
 
+LARGEST_FILE, LONGEST_KEY = 10**6, 1000  # bytes, characters
 DEFAULT = {
     "lam": "0.01:0.5:16:log",
     "step_size": "1e-3:0.5:12:log",
@@ -34,10 +38,14 @@ SMOKE = {"lam": "0.02:0.5:3:log", "step_size": "1e-3:0.1:2:log", "n_steps": 200,
 class SweepOptions(SlrOptions):
     """Options of a study that is a sweep: how its cells are computed."""
 
-    jobs: int | None = None
+    jobs: Jobs | None = None
     """Number of processes; None: one per core."""
     cluster: str | None = None
     """Run the cells on the workers of the Dask scheduler at this address, as tcp://host:8786."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_workers(self.jobs, self.cluster)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +54,11 @@ class Options(SweepOptions):
     """TOML file with the grid: lists of values, which are crossed."""
     vary: tuple[str, ...] = ()
     """Settings of the grid, as name=value,value,... or name=first:last:count[:log]."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.grid is not None:
+            check_file(self.grid)
 
 
 def run(options: Options) -> Result:
@@ -67,10 +80,14 @@ def run(options: Options) -> Result:
 
 def grid_of(options: Options) -> "Grid":
     """The grid of the file's settings and --vary, or the default one, with --seed for all cells."""
+    from slr.checks import quoted
     from slr.sweep.cells import cell_grid
 
     axes = _read_axes(options.grid) if options.grid else {}
-    axes |= dict(_parse_axis(text) for text in options.vary)
+    varied = [_parse_axis(text) for text in options.vary]
+    if twice := [name for name, count in Counter(name for name, _ in varied).items() if count > 1]:
+        raise ValueError(f"--vary names {quoted(twice[0])} twice; list all its values at once")
+    axes |= dict(varied)
     if axes and options.smoke:
         raise ValueError("--smoke has its own grid; leave out --grid and --vary")
     if not axes:
@@ -80,20 +97,38 @@ def grid_of(options: Options) -> "Grid":
     return cell_grid({"seed": options.seed} | axes)
 
 
+def check_file(path: Path) -> None:
+    """Refuse what is not a file, which reading might wait for without end, and a huge one."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} is not a file; --grid takes a TOML file")
+    if status.st_size > LARGEST_FILE:
+        raise ValueError(f"{path} is too large for a grid; at most {LARGEST_FILE // 10**6} MB")
+
+
 def _read_axes(path: Path) -> dict[str, Any]:
     try:
-        axes = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+        if any(
+            len(line.partition("=")[0]) > LONGEST_KEY for line in text.splitlines() if "=" in line
+        ):
+            raise ValueError("a name is too long")  # tomllib takes minutes for a.a.a.a...
+        axes = tomllib.loads(text)
+    except ValueError as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply: a grid has lists of values only") from None
     if not axes:
         raise ValueError(f"{path} is an empty grid: name at least one setting and its values")
     return axes
 
 
 def _parse_axis(text: str) -> tuple[str, list[str]]:
+    from slr.checks import quoted
+
     name, equals, values = text.partition("=")
     if not equals:
-        raise ValueError(f"--vary takes name=value,value,... and not {text!r}")
+        raise ValueError(f"--vary takes name=value,value,... and not {quoted(text)}")
     return name.strip(), [value.strip() for value in values.split(",") if value.strip()]
 
 

@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from studies.bounds import Seed
 from studies.study import counter
 from studies.subject import Subject
 
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Subject):
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the checks."""
 
 
 def main(options: Options) -> None:
-    options.check_seed()
     options = options.resolved()
 
     from probing.doctor.checks import examine

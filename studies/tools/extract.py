@@ -7,10 +7,11 @@ that was killed; what is in the folder is not computed again. `probe.py --states
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
+from studies.bounds import CountOrAll, Layer, Within
 from studies.practice.probes import Options as ProbeOptions
 from studies.practice.probes import Probe
 from studies.study import counter
@@ -21,13 +22,13 @@ from studies.subject import Subject
 class Options(Subject):
     probes: tuple[Probe, ...] = ProbeOptions.probes
     """Probes whose states to write: location, reader and head need every token."""
-    layers: tuple[int, ...] = ()
+    layers: tuple[Layer, ...] = ()
     """Layers to write (0 is the embeddings); by default all. Higher ones are not computed."""
-    max_rows: int = 0
+    max_rows: CountOrAll = 0
     """Most sentences per split; 0: all. Single tokens are kept for at most 1536 of them."""
     storage: Literal["float32", "bfloat16"] = "float32"
     """Precision of the files; bfloat16 takes half of the space."""
-    batch_tokens: int = 1024
+    batch_tokens: Annotated[int, Within(1, 10**7)] = 1024
     """Largest number of tokens per batch; a GPU likes more."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Precision in which the model runs; auto: as its files have it."""
@@ -36,8 +37,7 @@ class Options(Subject):
     """Folder for the states."""
 
     def __post_init__(self) -> None:
-        if self.max_rows < 0 or self.batch_tokens < 1:
-            raise ValueError("--max-rows must be at least 0, --batch-tokens at least 1")
+        super().__post_init__()
         if not self.probes:
             raise ValueError("--probes needs at least one probe")
 

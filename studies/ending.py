@@ -1,0 +1,110 @@
+"""How a command ends: with one line that says why, or quietly where its output is read no more."""
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+LONGEST = 300  # characters of an error line
+CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1  # as shells report it
+INTERRUPTED = 130
+
+
+@contextmanager
+def ending(*, last: bool) -> Iterator[None]:
+    """Run a command; bad input and Ctrl-C end it with one line, and a closed pipe without any.
+
+    Bad input is a ValueError or an OSError. Any other exception is a bug and shows its traceback;
+    with SLR_TRACEBACK=1 in the environment every exception does. ``last``: the program ends then.
+    """
+    try:
+        try:
+            _write_anything()
+            yield
+            _flush()
+        except SystemExit:  # as --help ends
+            _flush()
+            raise
+        except (ValueError, OSError) as error:
+            if os.environ.get("SLR_TRACEBACK") or _is_closed(error):
+                raise
+            fail(str(error))
+        except KeyboardInterrupt:
+            fail("interrupted; nothing was left half-written", code=INTERRUPTED)
+    except BrokenPipeError as error:
+        if not _is_closed(error):
+            raise
+        # Whoever read the output wants no more of it (`| head`): stop, as other commands do. What
+        # was being made is absent, what was finished is whole: results are not made by printing.
+        _drop_output(sys.stdout, sys.stderr)
+        raise SystemExit(CLOSED_PIPE) from None
+    finally:
+        if last:  # Ctrl-C while the interpreter winds up ends it without a traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def fail(message: str, code: int = 2) -> NoReturn:
+    """End the program with an error line."""
+    print(error_line(message), file=sys.stderr, flush=True)
+    raise SystemExit(code)
+
+
+def error_line(message: str) -> str:
+    """A message as one printable line of at most LONGEST characters.
+
+    Messages quote files and arguments, which must not write to the terminal: characters that do not
+    print are escaped. Of a longer message the middle is cut: its start says where the fault is, its
+    end what to do.
+    """
+    line = "error: " + printable(" ".join(message.split()))
+    if len(line) <= LONGEST:
+        return line
+    start, end = LONGEST * 2 // 3, LONGEST // 4
+    return f"{line[:start]}... ({len(line) - start - end} more) ...{line[-end:]}"
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what does not print: control and bidi characters, surrogates."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def _write_anything() -> None:
+    """Let output escape what the terminal cannot write, such as the name of a folder."""
+    with suppress(AttributeError):  # a stream of a test
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _flush() -> None:
+    """Write all output now: when the interpreter does, it is too late for one line."""
+    try:
+        if sys.stdout:  # which a program may start without
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:  # a full disk
+        _drop_output(sys.stdout)
+        raise
+
+
+def _is_closed(error: BaseException) -> bool:
+    """Whether an error is that of a closed output: a socket of a cluster may break as well."""
+    if not isinstance(error, BrokenPipeError) or not hasattr(select, "poll"):
+        return isinstance(error, BrokenPipeError)
+    poll = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # a stream without a file, or none
+            poll.register(stream.fileno(), select.POLLOUT)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _drop_output(*streams: Any) -> None:
+    """Send what is left to nowhere: the interpreter writes it when it ends, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        with suppress(OSError, ValueError, AttributeError):  # a stream without a file, or none
+            os.dup2(nowhere, stream.fileno())
