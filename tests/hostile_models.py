@@ -59,7 +59,7 @@ def save_mpnet(folder: Path) -> Path:
     return folder
 
 
-LANGUAGE = AutoModelForCausalLM
+CLASSIFIER, LANGUAGE = AutoModelForSequenceClassification, AutoModelForCausalLM
 
 
 # ---- ways to damage a model

@@ -28,11 +28,9 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 def reason(error: BaseException) -> str:
     """The first line of a library's error; where the library begins a list, its first item, too.
 
-    An error without a message, and a KeyError, whose message is the key alone, begin with the name
-    of their type.
+    Messages that say little without it (of a KeyError: the key) begin with the name of their type.
     """
     lines = [line.strip() for line in str(error)[:10_000].splitlines() if line.strip()]
     first = " ".join(lines[:2]) if lines and lines[0].endswith(":") else (lines or [""])[0]
-    if isinstance(error, OSError | RuntimeError | ValueError) and first:
-        return first
-    return f"{type(error).__name__} {first}".rstrip()
+    named = isinstance(error, LookupError | AttributeError | TypeError | AssertionError)
+    return f"{type(error).__name__} {first}".rstrip() if named or not first else first

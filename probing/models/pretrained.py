@@ -21,11 +21,9 @@ from probing.models.downloads import DOWNLOADS, MODELS, downloaded_model
 from probing.models.errors import ModelError
 from probing.models.gguf_files import converted
 from probing.models.hub import cached_commit, latest_commit, small_files
-from probing.models.inspection.configs import check_tokenizer_config, read_config
-from probing.models.inspection.files import CONFIG, INDEX, model_files, read_object
+from probing.models.inspection.files import CONFIG, path_of, read_object
+from probing.models.inspection.folder import inspect_folder
 from probing.models.inspection.loaded import check_loaded
-from probing.models.inspection.sizes import check_sizes
-from probing.models.inspection.weights import shards, stored_tensors
 from probing.models.packaged import PACKAGED, packaged_file
 from probing.models.placement import check_device_map, device_of, dtype_of, placed_like
 
@@ -73,44 +71,25 @@ def load_model(
     place = device_of(device)
     path = _local(name)
     cached = path is not None or latest_commit(name) is None
-    failure = f"{name} holds no model that can be loaded"
-    with quiet(offline=cached), model_errors(failure):
+    with quiet(offline=cached), model_errors(f"{name} holds no model that can be loaded"):
         copy = converted(path) if path and path.is_file() else None
         folder = copy or path or small_files(name, cached=cached)
-        try:
-            config = inspect_folder(folder, whole=path is not None)
-        except ModelError as error:
-            if copy is None:
-                raise
-            raise ModelError(f"{copy} can be deleted: it is damaged ({error})") from error
+        config = inspect_folder(folder, whole=path is not None, copy=copy is not None)
         if head and type(config) not in HEADS[head]._model_mapping:
             raise ModelError(f"{name} has no {head} head: its architecture has none")
+        known: dict[str, Any] = {"trust_remote_code": False, "local_files_only": cached}
         source = str(folder if path else name)
-        known = {"trust_remote_code": False, "local_files_only": cached}
-        tokenizer = AutoTokenizer.from_pretrained(source, **known)
-        options |= {"use_safetensors": True, "output_loading_info": True}
+        with model_errors(f"{name}: its tokenizer (tokenizer.json) cannot be loaded"):
+            tokenizer = AutoTokenizer.from_pretrained(source, **known)
+        # With shapes that do not fit, the library would not say which: check_loaded does.
+        options |= {"ignore_mismatched_sizes": True, "output_loading_info": True}
+        options |= {"use_safetensors": True}
         model, report = HEADS[head].from_pretrained(source, **known, **options)
         if device_map is None:
             model.to(place)
         verified = copy is not None or name in MODELS
         check_loaded(name, model.eval(), tokenizer, report, head=head, verified=verified)
     return model, tokenizer
-
-
-def inspect_folder(folder: Path, *, whole: bool) -> Any:
-    """The config of a folder; refuse what is wrong before the libraries read the rest.
-
-    Of a model on the hub only the small files are there before it is loaded (``whole`` is False).
-    """
-    model_files(folder)
-    settings = read_config(folder)
-    check_tokenizer_config(folder)
-    config = AutoConfig.for_model(**settings)
-    if whole:
-        check_sizes(str(folder), config, stored_tensors(folder))
-    elif (folder / INDEX).is_file():
-        shards(folder / INDEX)
-    return config
 
 
 def has_classifier(name: str) -> bool:
@@ -150,7 +129,7 @@ def _local(name: str) -> Path | None:
         return weights if weights.suffix == ".gguf" else weights.parent
     if name in DOWNLOADS:
         return downloaded_model(name)
-    path = Path(name)
+    path = path_of(name)
     if path.is_dir() or (path.is_file() and path.suffix == ".gguf"):
         return path
     is_path = path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1

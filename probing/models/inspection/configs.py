@@ -13,7 +13,7 @@ from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, PreTrainedCo
 from transformers.models.auto import modeling_auto as auto
 
 from probing.models.errors import ModelError
-from probing.models.inspection.files import CONFIG, TOKENIZER_CONFIG, quoted, read_object
+from probing.models.inspection.files import CONFIG, TOKENIZER_CONFIG, is_there, quoted, read_object
 
 ATTENTIONS = {"eager", "sdpa"}
 EXPERTS = {"eager", "batched_mm", "grouped_mm"}
@@ -37,10 +37,8 @@ TEXT = {  # types with a language model's or a classifier's head
 def read_config(folder: Path) -> dict[str, Any]:
     """The config of a folder, if it is one of a text model of the library."""
     path = folder / CONFIG
-    if (folder / "adapter_config.json").exists():
+    if is_there(folder / "adapter_config.json"):
         raise ModelError(f"{folder} holds an adapter; merge it into its model and save the whole")
-    if not (path.exists() or path.is_symlink()):
-        raise ModelError(f"{folder} holds no model: it has no {CONFIG}")
     config = read_object(path)
     for key in ELSEWHERE:
         if config.get(key) is not None:
@@ -91,8 +89,8 @@ def _check_implementation(path: Path, key: str, value: Any) -> None:
 def _check_number(path: Path, key: str, value: float) -> None:
     if key.startswith(("num_", "n_")) and key not in NOT_COUNTS:
         if not 0 <= value <= MOST:
-            raise ModelError(f"{path}: {key} is {quoted(value)}; at most {MOST} are possible")
-    elif key.endswith(("_eps", "_epsilon", "rope_theta")) and not (math.isfinite(value) and value):
+            raise ModelError(f"{path}: {key} is {quoted(value)}; it must be from 0 to {MOST}")
+    elif key.endswith(("_eps", "_epsilon", "rope_theta")) and not 0 < value < math.inf:
         raise ModelError(f"{path}: {key} is {quoted(value)}, not a positive number")
 
 
@@ -121,7 +119,7 @@ def _check_type(path: Path, kind: Any, *, both: Any) -> None:
 def check_tokenizer_config(folder: Path) -> None:
     """Refuse settings of the tokenizer that the library would take but could not use."""
     path = folder / TOKENIZER_CONFIG
-    if not (path.exists() or path.is_symlink()):
+    if not is_there(path):
         return
     settings = read_object(path)
     if settings.get("fast_tokenizer_files") is not None:

@@ -26,19 +26,37 @@ LARGEST_JSON = 16 * 2**20  # bytes of a config; the largest ones, with many labe
 LARGEST_TOKENIZER = 2**30
 
 
+def path_of(name: str) -> Path:
+    """The path of this name, whether or not anything is there; refuse what cannot be a path."""
+    if not name.strip():
+        raise ModelError("the name of a model is empty")
+    try:
+        Path(name).is_dir()
+    except OSError as error:
+        raise ModelError(f"{name} is not the name of a model ({error.strerror})") from error
+    return Path(name)
+
+
 def model_files(folder: Path) -> list[Path]:
     """The files that decide what ``load_model`` returns, all of them ordinary files, in order.
 
     >>> model_files(Path("results/transformer"))
     """
+    if not is_there(folder / CONFIG):
+        raise ModelError(f"{folder} holds no model: it has no {CONFIG}")
     for name in UNUSED:  # the library reads these as well
-        if (folder / name).is_symlink() or (folder / name).exists():
+        if is_there(folder / name):
             ordinary(folder / name)
     files = sorted({path for pattern in CONTENT for path in folder.glob(pattern)})
     for path in files:
         limit = LARGEST_TOKENIZER if path.suffix != ".safetensors" else None
         ordinary(path, limit)
     return files
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name, a broken link as well."""
+    return path.is_symlink() or path.exists()
 
 
 def ordinary(path: Path, largest: int | None = None) -> Path:

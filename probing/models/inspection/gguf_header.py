@@ -36,7 +36,7 @@ SIZES = {  # the library's names, and those of the format
 
 @dataclass(frozen=True)
 class Header:
-    """The single values of a GGUF file by key, and its tensors by name."""
+    """The single values of a GGUF file by key (None: a list), and its tensors by name."""
 
     values: dict[str, Any]
     tensors: dict[str, Stored]
@@ -97,9 +97,10 @@ class _Parser:
 
     def key_and_value(self) -> tuple[str, Any]:
         key, kind = self.text(), self.scalar("I")
-        if kind == ARRAY:
-            return key, self.skip_array()
-        return key, self.value(kind)
+        if kind != ARRAY:
+            return key, self.value(kind)
+        self.skip_array()
+        return key, None
 
     def value(self, kind: int) -> Any:
         if kind == STRING:
@@ -139,6 +140,6 @@ def check_gguf(path: Path) -> None:
     for key, value in header.values.items():
         is_count = key.startswith(f"{kind}.") and key.endswith("_count") and value is not None
         if is_count and (type(value) is not int or not 0 <= value <= MOST):
-            raise ModelError(f"{path}: {key} is {quoted(value)}; at most {MOST} are possible")
+            raise ModelError(f"{path}: {key} is {quoted(value)}; it must be from 0 to {MOST}")
     sizes = {field: header.values.get(f"{kind}.{key}") for field, key in SIZES.items()}
     check_sizes(str(path), SimpleNamespace(**sizes), header.tensors)

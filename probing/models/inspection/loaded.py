@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from probing.models.border import model_errors
 from probing.models.errors import ModelError
 from probing.models.inspection.files import quoted
 from probing.models.inspection.tokens import check_tokenizer
@@ -24,7 +25,7 @@ def check_loaded(
     The numbers of weights that were ``verified`` before, by a hash, are not looked at again.
     """
     check_report(name, head, model, report)
-    tokens = check_tokenizer(name, tokenizer, model.get_input_embeddings().num_embeddings)
+    tokens = check_tokenizer(name, tokenizer, len(model.get_input_embeddings().weight))
     if not verified:
         check_finite(name, model)
         check_reading(name, model, tokens)
@@ -37,6 +38,9 @@ def check_report(name: str, head: str | None, model: Any, report: dict[str, Any]
     architecture can do without. Weights of other heads may be dropped; and without a head a pooler
     may be missing, since states do not depend on it.
     """
+    if mismatched := report.get("mismatched_keys"):
+        keys = {str(key[0] if isinstance(key, tuple) else key) for key in mismatched}
+        raise ModelError(f"{name}: its config does not fit the shapes of {_some(keys)}")
     body = set(dict(model.base_model.named_children()))
     prefix = f"{model.base_model_prefix}."
     missing = {
@@ -53,9 +57,6 @@ def check_report(name: str, head: str | None, model: Any, report: dict[str, Any]
             f"{name}: its config does not fit its weights, which have {_some(dropped)}; "
             "the model would be loaded without them"
         )
-    if report.get("mismatched_keys"):
-        keys = {str(key[0] if isinstance(key, tuple) else key) for key in report["mismatched_keys"]}
-        raise ModelError(f"{name}: its config does not fit the shapes of {_some(keys)}")
     _check_direction(name, head, model)
 
 
@@ -89,7 +90,8 @@ def check_finite(name: str, model: Any) -> None:
 def check_reading(name: str, model: Any, tokens: list[int]) -> None:
     """Refuse a model that fails on a sentence, or whose answer is not finite."""
     ids = torch.tensor([tokens], device=model.device)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    failure = f"{name} cannot read a sentence"
+    with model_errors(failure), torch.no_grad(), torch.random.fork_rng(devices=[]):
         answer = model(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
     if not answer.isfinite().all():
         raise ModelError(f"{name} gives states that are infinite or not a number")

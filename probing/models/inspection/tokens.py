@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from probing.models.border import model_errors
 from probing.models.errors import ModelError
 from probing.models.inspection.files import quoted
 
@@ -26,13 +27,13 @@ def check_tokenizer(name: str, tokenizer: Any, n_rows: int) -> list[int]:
     _check_numbers(name, vocabulary, n_rows)
     used = {str(word): tokenizer.convert_tokens_to_ids(word) for word in _used(tokenizer)}
     _check_numbers(name, used, n_rows)  # a token that no text can reach may lie beyond the table
-    text = " ".join(tokenizer.convert_tokens_to_string([word]).strip() for word in words)
-    ids = list(tokenizer(text)["input_ids"])
+    with model_errors(f"{name}: its tokenizer fails"):
+        text = " ".join(tokenizer.convert_tokens_to_string([word]).strip() for word in words)
+        ids, others = tokenizer(text)["input_ids"], tokenizer(UNKNOWN)["input_ids"]
     if set(ids) <= added.keys() | {tokenizer.unk_token_id}:
         raise ModelError(f"{name}: its tokenizer does not know the words of its own vocabulary")
-    numbers = {f"a token of {UNKNOWN!r}": max(tokenizer(UNKNOWN)["input_ids"], default=0)}
-    _check_numbers(name, numbers | {"a token of its own words": max(ids)}, n_rows)
-    return ids[:4]
+    _check_numbers(name, {"a token of every text": max([*ids, *others])}, n_rows)
+    return list(ids[:4])
 
 
 def _used(tokenizer: Any) -> list[str]:

@@ -7,10 +7,18 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from probing.models.errors import ModelError
-from probing.models.inspection.files import INDEX, is_plain_name, ordinary, quoted, read_object
+from probing.models.inspection.files import (
+    INDEX,
+    is_plain_name,
+    is_there,
+    ordinary,
+    quoted,
+    read_object,
+)
 
 SINGLE = "model.safetensors"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
+PER_DEVICE = "shard-*-model-*.safetensors"  # which the library would prefer to the whole model
 FLOATS = {"F16", "BF16", "F32", "F64"}
 
 
@@ -35,10 +43,12 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
 
     >>> stored_tensors(Path("results/transformer"))["classifier.bias"].shape
     """
+    for path in folder.glob(PER_DEVICE):
+        raise ModelError(f"{path} is a part of a model per device; save the whole model")
     index = folder / INDEX
-    if (folder / SINGLE).exists() or (folder / SINGLE).is_symlink():
+    if is_there(folder / SINGLE):
         tensors = read_header(folder / SINGLE)
-    elif index.exists() or index.is_symlink():
+    elif is_there(index):
         tensors = {}
         for name, keys in shards(index).items():
             shard = read_header(folder / name)
