@@ -1,13 +1,14 @@
 """A table of bad models: what is done to a small BERT classifier, and what the error says."""
 
 import os
-from pathlib import Path
+from typing import Any
 
 import hostile_models as h
 import torch
 
 DEEP = "[" * 100_000
 LAYER = "encoder.layer.1."
+NOT_SIZES: list[Any] = [1.5, "12", None, True, -4, 0, float("nan"), float("inf"), [2], {}]
 SIZES = ["hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"]
 
 # What is done to a small BERT classifier, and what the line says.
@@ -92,7 +93,7 @@ CONFIGS: dict[str, tuple[h.Damage, str]] = {
     **{
         f"{field} {value!r}": (h.config(**{field: value}), field)
         for field in SIZES
-        for value in (1.5, "12", None, True, -4, 0, float("nan"), float("inf"), [2], {})
+        for value in NOT_SIZES
     },
     "an epsilon that is not a number": (h.config(layer_norm_eps=float("nan")), "layer_norm_eps"),
     "an infinite epsilon": (h.config(layer_norm_eps=float("inf")), "layer_norm_eps"),
@@ -213,12 +214,12 @@ FILES: dict[str, tuple[h.Damage, str]] = {
     f"{what} for {file}": (h.instead(file, make), "not an ordinary file|cannot be read")
     for file in ("config.json", h.WEIGHTS, "tokenizer.json", "tokenizer_config.json")
     for what, make in {
-        "a pipe": os.mkfifo,
-        "a folder": Path.mkdir,
+        "a pipe": h.a_pipe,
+        "a folder": h.a_folder,
         "a socket": h.a_socket,
         "/dev/zero": h.link_to("/dev/zero"),
         "a broken link": h.link_to("nowhere"),
-        "a loop": lambda path: path.symlink_to(path.name),
+        "a loop": h.link_to(file),
     }.items()
 } | {
     "/proc for config.json": (h.instead("config.json", h.link_to("/proc/self/mem")), "is empty"),

@@ -124,7 +124,11 @@ def cut(file: str, share: float) -> Damage:
 
 
 def gone(*files: str) -> Damage:
-    return lambda folder: [(folder / file).unlink() for file in files]
+    def damage(folder: Path) -> None:
+        for file in files:
+            (folder / file).unlink()
+
+    return damage
 
 
 def tensors(change: Callable[[dict[str, torch.Tensor]], Any]) -> Damage:
@@ -190,6 +194,14 @@ def instead(file: str, make: Callable[[Path], object]) -> Damage:
         make(folder / file)
 
     return damage
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
 
 
 def a_socket(path: Path) -> None:

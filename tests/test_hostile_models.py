@@ -1,9 +1,13 @@
 """Whatever stands in a model's folder: one line, at once, and nothing left behind."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 import torch
 from bad_input import ACCEPTED, REFUSED, call
 from bad_models import TABLE
+from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 from probing.models.pretrained import has_classifier, load_model, revision_of
@@ -82,12 +87,17 @@ def test_good_folders_are_still_accepted(good: Path, tmp_path: Path) -> None:
         names.append(shutil.copytree(bert, tmp_path / what))
         change(names[-1])
     for folder in names:
-        ended = call(lambda folder=folder: load_model(str(folder)), within=tmp_path)
+        ended = call(partial(load_model, str(folder)), within=tmp_path)
         assert ended.outcome == ACCEPTED, (folder, ended.said)
         assert not ended.value[0].training
-    assert call(lambda: load_model(str(names[3 + 1]), head="classifier"), within=tmp_path).said
-    other = call(lambda: load_model(str(tmp_path / "other labels"), head="classifier"), within=good)
-    assert re.search(r"shapes of classifier.bias", other.said), other.said
+    heads = {
+        "other labels": "shapes of classifier.bias",
+        "without a head": "has no classifier head: its weights lack classifier.bias",
+        "without a pooler": "has no classifier head: its weights lack bert.pooler",
+    }
+    for what, message in heads.items():
+        ended = call(partial(load_model, str(tmp_path / what), head="classifier"), within=tmp_path)
+        assert message in ended.said, ended
 
 
 FAMILIES = ["bert", "roberta", "distilbert", "modernbert", "mpnet", "gpt2", "llama"]
@@ -117,7 +127,7 @@ def test_a_body_with_missing_weights_is_refused_with_every_head(
         assert load_model(str(folder), head=which), "the control"
         for damage in damages:
             damage(folder)
-            ended = call(lambda which=which: load_model(str(folder), head=which), within=tmp_path)
+            ended = call(partial(load_model, str(folder), head=which), within=tmp_path)
             assert ended.outcome == REFUSED, ended.said
             assert "is not complete: its weights lack" in ended.said
             (folder / h.WEIGHTS).write_bytes(weights)
@@ -127,12 +137,12 @@ def test_a_body_with_missing_weights_is_refused_with_every_head(
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "mpnet"])
 def test_no_weight_of_a_head_that_is_asked_for_can_be_missing(family: str, tmp_path: Path) -> None:
     folder = h.save_family(tmp_path / family, family, h.CLASSIFIER)
-    weights = h.load_file(folder / h.WEIGHTS)
+    weights = load_file(folder / h.WEIGHTS)
     for name in weights:
         h.lacking(name)(folder)
         ended = call(lambda: load_model(str(folder), head="classifier"), within=tmp_path)
         assert ended.outcome == REFUSED, name
-        h.save_file(weights, folder / h.WEIGHTS, metadata={"format": "pt"})
+        save_file(weights, folder / h.WEIGHTS, metadata={"format": "pt"})
 
 
 @pytest.mark.parametrize(
@@ -156,8 +166,9 @@ def test_no_weight_of_a_head_that_is_asked_for_can_be_missing(family: str, tmp_p
     ],
 )
 def test_a_name_that_is_not_one_is_refused_everywhere(name: str, tmp_path: Path) -> None:
-    for function in (load_model, model_key, revision_of, has_classifier):
-        ended = call(lambda function=function: function(name), within=tmp_path)
+    functions: list[Any] = [load_model, model_key, revision_of, has_classifier]
+    for function in functions:
+        ended = call(partial(function, name), within=tmp_path)
         answers = (None, False) if function in (revision_of, has_classifier) else ()
         assert ended.outcome == REFUSED or ended.value in answers, (function, ended)
 
@@ -177,15 +188,17 @@ def test_the_key_of_a_folder_does_not_hang_and_has_every_file_that_is_read(
     (folder / "README.md").write_text("of no consequence")
     assert model_key(str(folder)) in keys
     h.instead(h.SECOND, os.mkfifo)(folder)
-    for function in (model_key, load_model):
-        ended = call(lambda function=function: function(str(folder)), within=tmp_path, seconds=3)
+    functions: list[Any] = [model_key, load_model]
+    for function in functions:
+        ended = call(partial(function, str(folder)), within=tmp_path, seconds=3)
         assert ended.outcome == REFUSED, ended.said
     assert not has_classifier(str(folder)) or revision_of(str(folder)) is None
 
 
 def test_a_classifier_is_recognised_by_its_config_alone(good: Path, tmp_path: Path) -> None:
     assert has_classifier(str(good / "bert"))
-    for number, value in enumerate([5, "ForSequenceClassification", {}, [5, None], None, []]):
+    wrong: list[Any] = [5, "ForSequenceClassification", {}, [5, None], None, []]
+    for number, value in enumerate(wrong):
         folder = shutil.copytree(good / "bert", tmp_path / str(number))
         h.config(architectures=value)(folder)
         assert not has_classifier(str(folder)), value
@@ -200,3 +213,28 @@ def test_a_key_of_a_folder_is_that_of_earlier_results(good: Path) -> None:
     for name in names:
         digest.update(name.encode() + (good / "bert" / name).read_bytes())
     assert model_key(str(good / "bert")) == f"bert, sha256 {digest.hexdigest()}"
+
+
+@pytest.mark.slow
+def test_a_bad_model_on_the_hub_is_refused_before_its_weights_are_downloaded(
+    good: Path, tmp_path: Path
+) -> None:
+    bad = {
+        "kernel": (h.config(_attn_implementation="org/kernel"), "remove it"),
+        "pickle": (h.both(h.gone(h.FIRST), h.all_shards("model.bin")), "same folder"),
+        "layers": (h.config(num_hidden_layers=10**6), "num_hidden_layers"),
+        "incomplete": (h.cut(h.SECOND, 0.5), "no model that can be loaded"),
+    }
+    program = [sys.executable, str(Path(__file__).with_name("local_hub.py"))]
+    for what, (damage, message) in bad.items():
+        folder = shutil.copytree(good / "shards", tmp_path / what)
+        damage(folder)
+        home = tmp_path / f"{what}-cache"
+        environment = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
+        done = subprocess.run(
+            [*program, str(folder)], env=environment, capture_output=True, text=True, check=True
+        )
+        error = json.loads(done.stdout.splitlines()[-1])["there"]["error"]
+        assert re.search(message, error), error
+        downloaded = [path for path in home.rglob("*.safetensors") if path.is_file()]
+        assert not downloaded or what == "incomplete"

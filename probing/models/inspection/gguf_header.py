@@ -5,6 +5,7 @@ shapes of the tensors, and checks that everything that the header announces is i
 """
 
 import math
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ SCALARS[12] = "d"
 STRING, ARRAY = 8, 9
 LONGEST_STRING = 2**24
 MOST_DIMENSIONS = 4
+BLOCK = re.compile(r"blk\.(\d{1,9})\.")  # the tensor of a layer
 SIZES = {  # the library's names, and those of the format
     "hidden_size": "embedding_length",
     "num_hidden_layers": "block_count",
@@ -141,5 +143,10 @@ def check_gguf(path: Path) -> None:
         is_count = key.startswith(f"{kind}.") and key.endswith("_count") and value is not None
         if is_count and (type(value) is not int or not 0 <= value <= MOST):
             raise ModelError(f"{path}: {key} is {quoted(value)}; it must be from 0 to {MOST}")
+    layers = header.values.get(f"{kind}.block_count")
+    for name in header.tensors:  # the library would leave these out
+        block = BLOCK.match(name)
+        if block and isinstance(layers, int) and int(block[1]) >= layers:
+            raise ModelError(f"{path} has {quoted(name)}, but says that it has {layers} layers")
     sizes = {field: header.values.get(f"{kind}.{key}") for field, key in SIZES.items()}
     check_sizes(str(path), SimpleNamespace(**sizes), header.tensors)
