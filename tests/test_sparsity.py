@@ -184,6 +184,8 @@ class BagOfWords(torch.nn.Module):
     def __init__(self, tokenizer: Any, adjective: float, distractor: float) -> None:
         super().__init__()
         self.config = SimpleNamespace(is_encoder_decoder=False, _attn_implementation="eager")
+        self.config.get_text_config = lambda: self.config
+        self.config.pad_token_id = tokenizer.pad_token_id
         self.embeddings = torch.nn.Embedding(
             len(tokenizer), len(tokenizer), _weight=torch.eye(len(tokenizer))
         )

@@ -56,6 +56,7 @@ def main(options: Options) -> None:
             dataset = at_most(dataset, options.max_rows)
         model, tokenizer = options.load()
         options.check_layers(options.layers, model)
+        options.check_texts(model, tokenizer, dataset)
         if rank == 0:
             print(f"model: {options.model}; data: {options.data}", flush=True)
         with counter("extracting", "sentence") as progress:
