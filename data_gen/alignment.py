@@ -87,14 +87,15 @@ def _encoded(
         raise AlignmentError(f"the tokenizer fails on these texts: {quoted(why, 150)}") from error
 
 
-def quoted(text: str, longest: int = 60) -> str:
-    """A text as an error message shows it: in quotes, a long one cut and counted.
+def quoted(value: Any, most: int = 60) -> str:
+    """A value as an error message shows it: as Python writes it, the start of a long one.
 
-    >>> quoted("my dog is nice"), quoted("abcdefgh", longest=3)
+    >>> quoted("my dog is nice"), quoted("abcdefgh", most=3)
     ("'my dog is nice'", "'abc'... (8 characters)")
     """
-    rest = f"... ({len(text)} characters)" if len(text) > longest else ""
-    return repr(text[:longest]) + rest
+    if not isinstance(value, str):
+        return type(value).__name__ if isinstance(value, list | dict) else str(value)[:most]
+    return repr(value[:most]) + (f"... ({len(value)} characters)" if len(value) > most else "")
 
 
 def _tokens_inside(

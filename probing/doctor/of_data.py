@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from data_gen import align_spans
 from data_gen.alignment import quoted
 from probing.doctor.finding import check
 from probing.doctor.subject import Patient
-from probing.sentences import columns_of, draw
-from probing.states.tokens import unknown
+from probing.sentences import columns_of, draw, informative_words
+from probing.states.tokens import tokenise, unknown
 
 MAX_UNKNOWN = 0.01  # share of [UNK], or of words without a token, in the training split
 MAX_IMBALANCE = 0.02  # of a label's share around equal shares
@@ -62,8 +61,9 @@ def spans(patient: Patient) -> tuple[bool, str]:
     for row in rows:
         if fault := _fault_of_span(row):
             return False, f"{fault}, in {row['split']}"
-    texts, places = ([row[name] for row in rows] for name in ("text", "span"))
-    align_spans(patient.tokenizer, texts, places, padding=False)
+    columns = {name: [row[name] for row in rows] for name in ("text", "span")}
+    if tokenise(patient.tokenizer, columns).words_only().informative.all():
+        return False, "the sentences have no words but the informative ones"
     return True, f"{len(rows)} spans decode to their words"
 
 
@@ -116,8 +116,19 @@ def balanced(patient: Patient) -> tuple[bool, str]:
     lacking = [name for name, n in counts.items() if n.keys() != counts["train"].keys()]
     if lacking:
         measured += f"; {', '.join(lacking)} does not have the labels of train"
+    single = n_labels > _labels_of_several_words(patient.dataset["train"])
+    if single:
+        measured += "; a label of train has one informative word alone"
     even = all(_is_even(n, n_labels) for n in counts.values())
-    return n_labels > 1 and even and not lacking, measured
+    return n_labels > 1 and even and not lacking and not single, measured
+
+
+def _labels_of_several_words(train: Any) -> int:
+    """The number of labels that more than one informative word stands for: the others are words."""
+    words: dict[Any, set[str]] = {}
+    for label, word in zip(train["label"][:], informative_words(train), strict=True):
+        words.setdefault(label, set()).add(word)
+    return sum(len(each) > 1 for each in words.values())
 
 
 def _is_even(counts: Counter[Any], n_labels: int) -> bool:

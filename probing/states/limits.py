@@ -15,9 +15,9 @@ from probing.arrays import FloatArray
 from probing.sentences import columns_of
 from probing.states.anatomy import anatomy_of
 from probing.states.parts import ActivationError
-from probing.states.tokens import Tokens
+from probing.states.tokens import Tokens, tokenise
 
-TOKENS_PER_LETTER = 8  # more than any tokenizer makes, of the bytes of a rare letter
+TOKENS_PER_LETTER = 4  # at most: the bytes of a rare letter
 
 
 def n_positions(model: Any) -> float:
@@ -40,31 +40,31 @@ def check_lengths(
     if tokenizer is not None:
         limit = min(limit, tokenizer.model_max_length)
     longest = int(tokens.lengths.argmax())
-    if tokens.lengths[longest] > limit:
-        _refuse_length(int(tokens.lengths[longest]), limit, texts[longest] if texts else None)
+    if (n_tokens := int(tokens.lengths[longest])) > limit:
+        which = "a text" if texts is None else f"the text {quoted(texts[longest])}"
+        raise ActivationError(
+            f"{which} has {n_tokens} tokens, but the model takes {limit:.0f} at most; shorten it"
+        )
 
 
 def check_texts_fit(model: Any, tokenizer: Any, dataset: Mapping[str, Any]) -> None:
     """Refuse a dataset with a text that is too long for the model, before anything is computed.
 
-    Only long texts are tokenised, the longest first.
+    Only texts that may be too long are tokenised.
     """
     limit = min(n_positions(model), tokenizer.model_max_length)
     for split in dataset.values():
-        texts = sorted(set(columns_of(split)["text"]), key=len, reverse=True)
-        for text in texts:
-            if TOKENS_PER_LETTER * (len(text) + 2) <= limit:
-                break
-            n_tokens = len(tokenizer(text, verbose=False)["input_ids"])
-            if n_tokens > limit:
-                _refuse_length(n_tokens, limit, text)
+        texts = set(columns_of(split)["text"])
+        long = sorted(text for text in texts if TOKENS_PER_LETTER * (len(text) + 2) > limit)
+        if long:
+            check_lengths(model, tokenise(tokenizer, {"text": long}), long, tokenizer)
 
 
-def _refuse_length(n_tokens: int, limit: float, text: str | None) -> None:
-    which = "a text" if text is None else f"the text {quoted(text)}"
-    raise ActivationError(
-        f"{which} has {n_tokens} tokens, but the model takes {limit:.0f} at most; shorten it"
-    )
+def check_splits(model: Any, tokenizer: Any, dataset: Mapping[str, Any]) -> None:
+    """Refuse a dataset of which the model cannot read every sentence, before a folder is begun."""
+    for split in dataset.values():
+        rows = columns_of(split)
+        check_tokens(model, tokenizer, tokenise(tokenizer, rows), rows["text"])
 
 
 def check_padding(model: Any, tokens: Tokens) -> None:

@@ -47,6 +47,7 @@ def main(options: Options) -> None:
     from probing.probes.splits import read_splits
     from probing.processes import joined, rank_and_size
     from probing.sentences import at_most
+    from probing.states.limits import check_splits
 
     options = options.resolved()
     with joined():
@@ -57,6 +58,7 @@ def main(options: Options) -> None:
         model, tokenizer = options.load()
         options.check_layers(options.layers, model)
         options.check_texts(model, tokenizer, dataset)
+        check_splits(model, tokenizer, dataset)
         if rank == 0:
             print(f"model: {options.model}; data: {options.data}", flush=True)
         with counter("extracting", "sentence") as progress:
