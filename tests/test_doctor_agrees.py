@@ -129,6 +129,26 @@ def passes(doctor: Ended) -> bool:
     return doctor.outcome == ACCEPTED
 
 
+@pytest.mark.parametrize("name", [*QUICK])
+def test_states_that_are_not_numbers_are_refused(name: str, tmp_path: Path) -> None:
+    """Of one word of the test split: earlier sentences are already in the folder."""
+    tokenizer, within = trained_tokenizer(), tmp_path / "within"
+    model = family_model("bert", len(tokenizer))
+    (piece,) = tokenizer(" great", add_special_tokens=False)["input_ids"][:1]
+    model.get_input_embeddings().weight.data[piece] = 3e38  # finite, but not its square
+    saved(tmp_path / "model", model, tokenizer)
+    within.mkdir()
+    data = write_rows(tmp_path / "own.jsonl", own_rows())
+    given = ["--model", tmp_path / "model", "--data", data, *QUICK[name]]
+    given += [] if name == "doctor" else ["--output", within / name]
+    outcome = command(name, given, within=within, seconds=60)
+    if name == "doctor":
+        assert not passes(outcome)
+    else:
+        assert outcome.outcome == REFUSED, outcome.said
+        assert "infinite" in outcome.said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_subject_passes_and_runs(name: str, tmp_path: Path) -> None:
