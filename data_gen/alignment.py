@@ -54,7 +54,7 @@ def align_spans(
     if not texts:
         raise AlignmentError("there are no texts to align")
     options = {"padding": True, **tokenizer_options}
-    encoding = tokenizer(list(texts), **options)
+    encoding = _encoded(tokenizer, list(texts), options)
     if "text_pair" in options or len(encoding.encodings) != len(texts):
         raise AlignmentError(
             "text pairs and overflowing tokens are not supported: one text, one row"
@@ -77,6 +77,27 @@ def align_spans(
     return Alignment(encoding, positions, characters)
 
 
+def _encoded(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], options: dict[str, Any]
+) -> BatchEncoding:
+    try:
+        return tokenizer(texts, **options)
+    except Exception as error:  # tokenizers raises Exception itself, such as for a missing [UNK]
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise AlignmentError(f"the tokenizer fails on these texts: {quoted(why, 150)}") from error
+
+
+def quoted(value: Any, most: int = 60) -> str:
+    """A value as an error message shows it: as Python writes it, the start of a long one.
+
+    >>> quoted("my dog is nice"), quoted("abcdefgh", most=3)
+    ("'my dog is nice'", "'abc'... (8 characters)")
+    """
+    if not isinstance(value, str):
+        return type(value).__name__ if isinstance(value, list | dict) else str(value)[:most]
+    return repr(value[:most]) + (f"... ({len(value)} characters)" if len(value) > most else "")
+
+
 def _tokens_inside(
     spans: IntArray, characters: IntArray, offsets: Sequence[Sequence[Span]]
 ) -> list[tuple[int, ...]]:
@@ -95,7 +116,7 @@ def _word_at(span: Sequence[int], text: str) -> str:
     word = text[start:end]
     if not word or word != word.strip() or start < 0 or end > len(text):
         place = f"the span {(start, end)}"
-        raise AlignmentError(f"{place} is empty, outside of or ends in a space of {text!r}")
+        raise AlignmentError(f"{place} is empty, outside of or ends in a space of {quoted(text)}")
     return word
 
 
@@ -104,7 +125,8 @@ def _check_spelling(
 ) -> None:
     """Check that the tokens, each with its id and its characters, spell the word."""
     if not pieces:
-        raise AlignmentError(f"no token holds {word!r} of {text!r}; was the text truncated?")
+        holds = f"no token holds {quoted(word)} of {quoted(text)}"
+        raise AlignmentError(f"{holds}; was the text truncated?")
     spelled = ""
     # An unknown word decodes to [UNK], so its letters come from its offsets. Known tokens are
     # decoded together, because the bytes of one letter may be spread over several tokens.
@@ -116,7 +138,7 @@ def _check_spelling(
             spelled += str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
     if _letters(tokenizer, spelled) != _letters(tokenizer, word):
         raise AlignmentError(
-            f"the tokens of {word!r} in {text!r} spell {spelled!r}; "
+            f"the tokens of {quoted(word, 30)} in {quoted(text, 50)} spell {quoted(spelled, 30)}; "
             "the tokenizer joins or cuts words, so the word has no tokens of its own"
         )
 

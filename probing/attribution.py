@@ -13,6 +13,7 @@ from torch import Tensor
 
 from probing.arrays import FloatArray, as_array
 from probing.sentences import bare
+from probing.states.limits import check_finite, check_lengths, check_padding
 from probing.states.recording import evaluating, inputs_for, recorded
 from probing.states.tokens import Tokens, tokenise
 
@@ -27,8 +28,11 @@ def label_logits(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray
         for first in range(0, len(distinct), BATCH):
             batch = distinct[first : first + BATCH]
             tokens = tokenise(tokenizer, {"text": batch})
-            logits = model(**inputs_for(model, tokens.padded().inputs)).logits
-            values |= zip(batch, as_array(logits), strict=True)
+            check_lengths(model, tokens, batch)
+            check_padding(model, tokens)
+            logits = as_array(model(**inputs_for(model, tokens.padded().inputs)).logits)
+            check_finite("the classifier", logits, tokens, batch)
+            values |= zip(batch, logits, strict=True)
     return np.array([values[text] for text in texts])
 
 
@@ -50,14 +54,15 @@ def log_odds_of(logits: Tensor, labels: Tensor) -> Tensor:
 def occlusion_changes(
     model: Any, tokenizer: Any, rows: Sequence[dict[str, Any]]
 ) -> list[FloatArray]:
-    """Changes of the log-odds of the predicted label when a word becomes [UNK]: per sentence,
-    shape (words,).
+    """Changes of the log-odds of the predicted label when a word is hidden: per sentence, shape
+    (words,).
 
-    Punctuation behind a word stays.
+    A hidden word becomes [UNK], or what ``hiding_token`` says. Punctuation behind a word stays.
     """
-    hidden = tokenizer.unk_token
+    hidden = hiding_token(model, tokenizer)
     texts = [
-        " ".join(replaced(row["words"], j, hidden))
+        # A sentence of one word that is left out: a model needs some token.
+        " ".join(filter(None, replaced(row["words"], j, hidden))) or "."
         for row in rows
         for j in range(len(row["words"]))
     ]
@@ -68,6 +73,21 @@ def occlusion_changes(
     before = log_odds_of(original, labels).repeat_interleave(repeats)
     after = log_odds_of(hidden_logits, labels.repeat_interleave(repeats))
     return np.split(as_array(after - before), np.cumsum(lengths)[:-1])
+
+
+def hiding_token(model: Any, tokenizer: Any) -> str:
+    """The token that stands for a hidden word: [UNK], else [MASK]; else nothing, it is left out.
+
+    Many decoders have neither token, or the padding token is their [UNK]: a classifier of theirs
+    would read the sentence at the word before.
+
+    >>> hiding_token(model, tokenizer)
+    '[UNK]'
+    """
+    padding = model.config.get_text_config().pad_token_id
+    tokens = {tokenizer.unk_token: tokenizer.unk_token_id}
+    tokens |= {tokenizer.mask_token: tokenizer.mask_token_id}
+    return next((str(name) for name, i in tokens.items() if i not in (None, padding)), "")
 
 
 def replaced(words: Sequence[str], j: int, new: str) -> list[str]:
@@ -98,11 +118,13 @@ def swap_flips(
     """Shares of predictions that change when a word is replaced by one of its ``opposites``.
 
     ``swap_informative`` replaces the informative word, ``swap_distractor`` the distractor (nan if
-    no sentence has one). ``opposites`` are words without punctuation; a mark behind a word stays.
+    no sentence has one, or none with an opposite). ``opposites`` are words without punctuation; a
+    mark behind a word stays.
     """
     before = label_logits(model, tokenizer, [row["text"] for row in rows]).argmax(axis=1)
 
     def flips(places: list[tuple[int, int]]) -> float:
+        places = [(i, j) for i, j in places if opposites.get(bare(rows[i]["words"][j]))]
         if not places:
             return float("nan")
         texts = []
@@ -117,7 +139,7 @@ def swap_flips(
         (i, j)
         for i, row in enumerate(rows)
         for j, role in enumerate(row["roles"])
-        if role == "distractor" and bare(row["words"][j]) in opposites
+        if role == "distractor"
     ]
     informative = [(i, row["location"]) for i, row in enumerate(rows)]
     return {"swap_informative": flips(informative), "swap_distractor": flips(distractors)}

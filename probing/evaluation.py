@@ -11,7 +11,7 @@ from probing.progress import Progress
 from probing.sentences import columns_of, draw
 from probing.sparsity import attention_mass, reading_layer, sparsity_table
 from probing.states.extraction import extract
-from probing.states.tokens import States
+from probing.states.tokens import States, unknown
 from probing.statistics import word_interval
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict") -> pd.DataFrame
         values = {"accuracy": label_of(states.logits) == tokens.labels, "attention_mass": mass}
         elsewhere = ~tokens.informative[tokens.summary]
         table.append({"split": name, "rows": len(split), "words": len(np.unique(tokens.words))})
-        unknown = tokens.ids[tokens.informative] == tokenizer.unk_token_id
-        table[-1] |= {"unknown_words": bool(unknown.all()), "layer": layer}
+        new = unknown(tokenizer, tokens.ids[tokens.informative])
+        table[-1] |= {"unknown_words": bool(new.all()), "layer": layer}
         table[-1]["word_is_summary"] = float(1 - elsewhere.mean())
         apart = float(mass[elsewhere].mean()) if elsewhere.any() else float("nan")
         table[-1]["attention_mass_elsewhere"] = apart

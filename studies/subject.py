@@ -54,11 +54,18 @@ class Subject:
         return load_model(self.model, head=head, dtype=self.dtype, **place)
 
     def load_whole(self) -> tuple[Any, Any, bool]:
-        """The model with its classifier if it has one, its tokenizer, and whether it has one."""
+        """The model with its classifier if it has one, its tokenizer, and whether it has one.
+
+        A head with one label does not classify: a printed note says that it is left out.
+        """
         from probing.models.pretrained import has_classifier
 
-        classifies = has_classifier(self.model)
-        return *self.load("classifier" if classifies else None), classifies
+        if has_classifier(self.model):
+            model, tokenizer = self.load("classifier")
+            if model.config.num_labels > 1:
+                return model, tokenizer, True
+            print(f"note: the head of {self.model} has one label; it is left out", flush=True)
+        return *self.load(), False
 
     def check_labels(self, model: Any, dataset: "DatasetDict") -> None:
         """Refuse a classifier whose labels are those of the data in another order.
@@ -76,6 +83,18 @@ class Subject:
             raise ValueError(one_line(problem))
         if theirs != ours:
             print(f"note: labels are {both}", flush=True)
+
+    def check_texts(self, model: Any, tokenizer: Any, dataset: "DatasetDict") -> None:
+        """Refuse data that the model cannot read, before anything is computed.
+
+        Reasons are a split without sentences, and a text that is too long.
+        """
+        from probing.states.limits import check_texts_fit
+
+        for name, split in dataset.items():
+            if not len(split):
+                raise ValueError(f"{self.data}: the split {name!r} has no sentences; leave it out")
+        check_texts_fit(model, tokenizer, dataset)
 
     def check_two_labels(self, dataset: "DatasetDict") -> None:
         """Refuse data with more than two labels, for commands that ask which of two it is."""
@@ -112,18 +131,18 @@ class Subject:
         A printed note names other such splits: on these a word-level model can only guess.
         """
         from probing.sentences import at_most
-        from probing.states.tokens import tokenise
+        from probing.states.tokens import tokenise, unknown
 
-        unknown = []
+        splits = []
         for name, part in at_most(dataset, 200).items():
             tokens = tokenise(tokenizer, part)
-            if (tokens.ids[tokens.informative] == tokenizer.unk_token_id).all():
-                unknown.append(name)
+            if unknown(tokenizer, tokens.ids[tokens.informative]).all():
+                splits.append(name)
         words = f"informative word is known to {self.model}: all are {tokenizer.unk_token}"
-        if "train" in unknown:
+        if "train" in splits:
             raise ValueError(f"{self.data}: no {words}; give its training sentences with --data")
-        if unknown:
-            print(f"note: in {', '.join(unknown)}\nno {words}", flush=True)
+        if splits:
+            print(f"note: in {', '.join(splits)}\nno {words}", flush=True)
 
 
 def trained_on(model: str) -> str:

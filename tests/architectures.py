@@ -70,9 +70,9 @@ FAMILIES = {  # by model_type
 }
 
 
-def family_model(name: str, n_words: int, kind: Any = AutoModel, seed: int = 0) -> Any:
-    """A random model of the family, in evaluation mode."""
-    options: dict[str, Any] = dict(FAMILIES[name].options)
+def family_model(name: str, n_words: int, kind: Any = AutoModel, seed: int = 0, **more: Any) -> Any:
+    """A random model of the family, in evaluation mode; ``more`` goes into its configuration."""
+    options: dict[str, Any] = FAMILIES[name].options | more
     config = AutoConfig.for_model(name, vocab_size=n_words, **options)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -25,11 +25,14 @@ from transformers import (
 )
 
 from data_gen import AlignmentError
+from data_gen.alignment import quoted
 from probing.states.attention import Call, attending
-from probing.states.extraction import POSITIONS, extract
+from probing.states.extraction import POSITIONS, extract, read
+from probing.states.limits import check_finite, check_lengths, n_positions
 from probing.states.parts import ActivationError
+from probing.states.readout import Readout
 from probing.states.recording import recorded
-from probing.states.tokens import tokenise
+from probing.states.tokens import Tokens, tokenise
 
 TOLERANCE = 1e-5  # the issue's; float32 sums in another order differ by about 1e-7 here
 
@@ -371,8 +374,39 @@ def test_undefined_states_are_refused(rows: Any, tokenizer: Any) -> None:
     model = bert(len(tokenizer))
     with torch.no_grad():
         model.bert.encoder.layer[0].output.dense.bias[0] = float("nan")
-    with pytest.raises(ActivationError, match="infinite or undefined"):
+    with pytest.raises(ActivationError, match="layer 1 of the model has infinite or undefined"):
         extract(model, tokenizer, rows)
+
+
+def test_undefined_states_are_refused_by_the_text_that_has_them(rows: Any, tokenizer: Any) -> None:
+    model, text = bert(len(tokenizer)), rows["text"][3]
+    word = text[slice(*rows["span"][3])]
+    with torch.no_grad():
+        ids = tokenizer(word, add_special_tokens=False)["input_ids"]
+        model.get_input_embeddings().weight[ids] = float("nan")
+    sick = [each for each in rows["text"] if word in each]
+    with pytest.raises(ActivationError, match="layer 0 of the model has infinite") as error:
+        extract(model, tokenizer, rows)
+    assert any(quoted(each) in str(error.value) for each in sick)
+    tokens = tokenise(tokenizer, rows)
+    with pytest.raises(ActivationError, match=f"for sentence {rows['text'].index(sick[0]) + 1};"):
+        read(model, tokens)
+    check_finite("layer 0", np.zeros((int(tokens.offsets[-1]), 3)), tokens)  # the control
+
+
+@pytest.mark.parametrize(("positions", "fits"), [(11, False), (12, True)])
+def test_roberta_begins_to_count_behind_its_padding_token(positions: int, fits: bool) -> None:
+    """Of n embeddings of positions those up to pad_token_id, 0 here, are never used."""
+    model = roberta(20)
+    model.embeddings.position_embeddings = torch.nn.Embedding(positions, 16, padding_idx=0)
+    assert n_positions(model) == positions - 1
+    tokens = Tokens(np.array([0, 11]), np.ones(11, bool), ids=np.arange(1, 12))
+    if fits:
+        check_lengths(model, tokens)
+        assert read(model, tokens, Readout("summary", np.ones(16), 0.0)).logits.shape == (1,)
+    else:
+        with pytest.raises(ActivationError, match="has 11 tokens, but the model takes 10 at most"):
+            check_lengths(model, tokens)
 
 
 def test_before_the_first_layer_cls_is_one_vector(tokenizer: Any, rows: Any) -> None:

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 from architectures import family_model
+from datasets import Dataset, DatasetDict
 from small_models import bert, byte_level, gpt2
-from transformers import BertModel, GPT2Model
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import BertModel, GPT2Model, PreTrainedTokenizerFast
 
 from data_gen import build_tokenizer
 from probing.doctor.checks import DOCTOR, examine
+from probing.doctor.of_data import _fault_of_span
 from probing.doctor.subject import Patient
 from probing.models.pretrained import untrained_like
 from probing.sentences import draw
@@ -174,6 +177,43 @@ def test_a_decoder_padded_on_the_left_is_found(sentiment: Any, some: Any) -> Non
     assert failed(replace(patient, extract=naive)) == {"padding side"}
 
 
+def test_padding_is_seen_where_no_batch_of_ours_would_have_any(healthy: Patient) -> None:
+    """Sentences of two lengths, half of them of each, run in two batches without padding."""
+    split = healthy.dataset["train"]
+    sizes = np.array([len(words) for words in split["words"][:]])
+    rows = [np.flatnonzero(sizes == size)[:2] for size in (sizes.min(), sizes.max())]
+    few = type(healthy.dataset)({"train": split.select(np.concatenate(rows))})
+    patient = replace(healthy, dataset=few)
+    assert DOCTOR["batched = unbatched"](patient).passed
+    blind = replace(patient, model=faulty(Blind, BertModel, len(healthy.tokenizer)))
+    assert not DOCTOR["batched = unbatched"](blind).passed
+
+
+def test_a_model_that_the_causal_tests_refuse_shows_no_interventions(healthy: Patient) -> None:
+    """Its attention does not go through the library's interface; its states can be edited."""
+
+    def apart(self: Any, *args: Any, **options: Any) -> Any:
+        del options
+        return args[0], None
+
+    model = bert(len(healthy.tokenizer), BertModel).eval()
+    for block in model.encoder.layer:
+        block.attention.self.forward = apart.__get__(block.attention.self)
+    found = DOCTOR["interventions show"](replace(healthy, model=model))
+    assert not found.passed
+    assert "AttentionInterface" in found.measured
+
+
+def test_heads_that_write_nothing_are_found(healthy: Patient) -> None:
+    """Ablating them changes no prediction, which says nothing about what they read."""
+    model = bert(len(healthy.tokenizer), BertModel).eval()
+    for block in model.encoder.layer:
+        block.attention.output.dense.weight.data.zero_()
+    found = DOCTOR["interventions show"](replace(healthy, model=model))
+    assert not found.passed
+    assert "change no prediction" in found.measured
+
+
 def test_attention_that_does_not_sum_to_one_and_a_missing_layer_are_found(healthy: Patient) -> None:
     n_words = len(healthy.tokenizer)
     for fault, name in ((Unnormalised, "attention"), (Short, "captured layers")):
@@ -265,6 +305,19 @@ def test_a_tokenizer_that_knows_no_word_is_found(healthy: Patient) -> None:
     assert "unknown words" in failed(replace(healthy, tokenizer=build_tokenizer(["nothing here"])))
 
 
+def test_a_tokenizer_that_leaves_words_out_is_found(healthy: Patient) -> None:
+    """Without [UNK], and without all bytes, letters that it does not know have no token."""
+    letters = Tokenizer(models.BPE())
+    letters.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(show_progress=False)
+    texts = healthy.dataset["train"]["text"][:]
+    letters.train_from_iterator(["".join(set("".join(texts)) - set("very"))], trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters)
+    found = DOCTOR["unknown words"](replace(healthy, tokenizer=tokenizer))
+    assert not found.passed
+    assert "words without a token: train" in found.measured
+
+
 def changed(patient: Patient, name: str, edit: Callable[[Any], Any]) -> Patient:
     dataset = type(patient.dataset)({**patient.dataset, name: edit(patient.dataset[name])})
     return replace(patient, dataset=dataset)
@@ -283,6 +336,79 @@ def test_shifted_spans_are_found(healthy: Patient) -> None:
         return {"location": place, "span": [start, start + len(row["words"][place])]}
 
     assert "spans" in failed(changed(healthy, "test", lambda split: split.map(neighbour)))
+
+
+SPANS = {  # text, span: is it a fault?
+    "the word": ("my dog is nice", (10, 14), False),
+    "a comma behind it": ("my dog is nice, he said", (10, 14), False),
+    "with its comma": ("my dog is nice, he said", (10, 15), False),
+    "quotes around it": ("my dog is 'nice', he said", (11, 15), False),
+    "brackets": ("my dog (nice!) is here", (8, 12), False),
+    "a compound": ("my well-made dog", (8, 12), False),
+    "a Chinese word": ("这部电影很好看吗", (5, 7), False),
+    "an Arabic stem": ("الكلب والجميل هنا", (9, 13), False),
+    "an emoji": ("my dog is 👍🏽", (10, 12), False),
+    "cut at its end": ("my dog is nice", (10, 13), True),
+    "cut at its start": ("my dog is nice", (11, 14), True),
+    "two words": ("my dog is nice", (7, 14), True),
+    "empty": ("my dog is nice", (10, 10), True),
+    "behind the text": ("my dog is nice", (10, 99), True),
+    "a neighbour": ("my dog is nice", (3, 6), True),
+}
+
+
+@pytest.mark.parametrize("name", SPANS)
+def test_a_span_is_a_word_or_its_core(name: str) -> None:
+    text, span, is_fault = SPANS[name]
+    words = text.split()
+    location = 3 if name == "a neighbour" else text[: span[0]].count(" ")
+    roles = ["informative" if i == location else "neutral" for i in range(len(words))]
+    row = {"text": text, "span": span, "words": words, "roles": roles, "location": location}
+    assert bool(_fault_of_span(row)) == is_fault
+    assert _fault_of_span(row | {"roles": ["neutral"] * len(words)}), "not the informative word"
+    assert _fault_of_span(row | {"text": f" {text}"}), "a text that words do not spell"
+
+
+BALANCES = {  # labels of train and of test: is it a fault?
+    "equal": ([0, 0, 1, 1], [0, 1], False),
+    "as even as seven can be": ([0, 0, 1, 1], [0, 0, 0, 0, 1, 1, 1], False),
+    "three labels": ([0, 0, 1, 1, 2, 2], [0, 1, 2, 2], False),
+    "five and two": ([0, 0, 1, 1], [0] * 5 + [1] * 2, True),
+    "one label in test": ([0, 0, 1, 1], [0, 0], True),
+    "one sentence": ([0, 0, 1, 1], [0], True),
+    "a label that train lacks": ([0, 0, 1, 1], [0, 1, 2], True),
+    "one label in all": ([0, 0], [0, 0], True),
+    "one word for a label": ([0, 1, 1], [0, 1], True),
+}
+
+
+@pytest.mark.parametrize("name", BALANCES)
+def test_a_split_is_as_balanced_as_its_size_allows(name: str, healthy: Patient) -> None:
+    train, test, is_fault = BALANCES[name]
+
+    def split(labels: list[int]) -> Any:
+        texts = [f"word{i} here" for i in range(len(labels))]
+        spans = [(0, len(text) - 5) for text in texts]
+        return Dataset.from_dict({"text": texts, "span": spans, "label": labels})
+
+    dataset = DatasetDict(train=split(train), test=split(test))
+    found = DOCTOR["splits balanced"](replace(healthy, dataset=dataset))
+    assert found.passed != is_fault, found.measured
+
+
+def test_a_text_with_two_informative_words_is_not_a_repeat(healthy: Patient) -> None:
+    rows = {"text": ["good food, bad service"] * 2, "span": [(0, 4), (11, 14)]}
+    patient = replace(healthy, dataset=DatasetDict(train=Dataset.from_dict(rows)))
+    assert DOCTOR["splits disjoint"](patient).passed
+    rows["span"] = [(0, 4), (0, 4)]
+    patient = replace(healthy, dataset=DatasetDict(train=Dataset.from_dict(rows)))
+    assert not DOCTOR["splits disjoint"](patient).passed
+
+
+def test_sentences_that_read_the_same_backwards_are_no_fault_of_a_cache(healthy: Patient) -> None:
+    same = [0, 1, 0]
+    dataset = type(healthy.dataset)({"train": healthy.dataset["train"].select(same)})
+    assert DOCTOR["cache keys"](replace(healthy, dataset=dataset)).passed
 
 
 def test_punctuation_behind_the_word_that_decides_is_not_a_fault(wide: Any) -> None:

@@ -25,7 +25,7 @@ GROUPS = {  # within a package: what a group may import of the others; not named
         "probes": {"", "states"},
         "controls": {"", "states", "probes"},
         "circuits": {"", "states", "probes"},
-        "doctor": {"", "states", "models"},
+        "doctor": {"", "states", "models", "circuits"},
     },
     "slr": {
         "workers": {""},

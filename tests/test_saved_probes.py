@@ -159,7 +159,7 @@ def test_a_probe_refuses_what_it_cannot_read(subject: Subject) -> None:
     with pytest.raises(SavedProbeError, match="list of texts"):
         reader.apply(*subject, "fine")
     other = build_model(subject[1], "tiny", ["bad", "good"], seed=1)
-    with pytest.raises(SavedProbeError, match=r"not the model .* \(here, float32\)"):
+    with pytest.raises(SavedProbeError, match=r"not the model .* \('here', 'float32'\)"):
         reader.apply(other, subject[1], TEXTS)
     with pytest.raises(SavedProbeError, match="layer 9 of 1"):
         replace(reader, layer=9).apply(*subject, TEXTS)

@@ -12,9 +12,9 @@ from small_models import bert, gpt2
 
 from probing.states import extraction
 from probing.states.attention import attending
+from probing.states.batches import side_by_side
 from probing.states.extraction import POSITIONS, extract
 from probing.states.parts import ActivationError
-from probing.states.threads import side_by_side
 
 TOLERANCE = 1e-5  # as in test_activations.py
 

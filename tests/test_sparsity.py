@@ -1,5 +1,6 @@
 """Sparsity and attribution give what is known by hand, on attention and models made by hand."""
 
+import copy
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from torch import Tensor
 from data_gen import build_tokenizer
 from probing.attribution import (
     gradient_shares,
+    hiding_token,
     logit_differences,
     occlusion_shares,
     opposites_in,
@@ -184,6 +186,8 @@ class BagOfWords(torch.nn.Module):
     def __init__(self, tokenizer: Any, adjective: float, distractor: float) -> None:
         super().__init__()
         self.config = SimpleNamespace(is_encoder_decoder=False, _attn_implementation="eager")
+        self.config.get_text_config = lambda: self.config
+        self.config.pad_token_id = tokenizer.pad_token_id
         self.embeddings = torch.nn.Embedding(
             len(tokenizer), len(tokenizer), _weight=torch.eye(len(tokenizer))
         )
@@ -278,6 +282,49 @@ def test_a_mark_behind_a_word_stays_when_the_word_is_replaced() -> None:
     assert replaced(words, 1, "cat")[1] == "cat"
     assert replaced(words, 5, "[UNK]")[5] == "[UNK]", "a word of marks alone is replaced whole"
     assert words[3] == "nice.", "the sentence itself is left as it was"
+
+
+# unk_token and mask_token by their ids, of which 0 is the padding: what hides a word
+HIDING: dict[str, tuple[dict[str, int | None], str]] = {
+    "both": ({"unk_token": 1, "mask_token": 2}, "unk_token"),
+    "no unknown token": ({"unk_token": None, "mask_token": 2}, "mask_token"),
+    "padding is the unknown token": ({"unk_token": 0, "mask_token": 2}, "mask_token"),
+    "neither": ({"unk_token": None, "mask_token": None}, ""),
+    "padding is both": ({"unk_token": 0, "mask_token": 0}, ""),
+}
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_a_word_is_hidden_by_a_token_that_is_not_padding(name: str, tokenizer: Any) -> None:
+    ids, expected = HIDING[name]
+    tokens = {token: None if i is None else token for token, i in ids.items()}
+    fake = SimpleNamespace(**tokens, **{f"{token}_id": i for token, i in ids.items()})
+    model = BagOfWords(tokenizer, 1.0, 0.0)
+    model.config.pad_token_id = 0
+    assert hiding_token(model, fake) == expected
+
+
+def test_shares_are_the_same_without_an_unknown_token(rows: Any, tokenizer: Any) -> None:
+    """The planted model does not see [UNK]: a word that is left out has the same effect."""
+    without = copy.deepcopy(tokenizer)
+    without.unk_token = without.mask_token = None
+    model = BagOfWords(tokenizer, 3.0, 1.0)
+    expected = occlusion_shares(model, tokenizer, rows[:5])
+    assert occlusion_shares(model, without, rows[:5]) == pytest.approx(expected)
+    alone = [{"text": "nice", "words": ["nice"], "location": 0}]
+    assert occlusion_shares(model, without, alone) == pytest.approx(1), "nothing else is there"
+
+
+def test_without_a_word_of_the_other_label_a_swap_is_no_number(rows: Any, tokenizer: Any) -> None:
+    positive = [row for row in rows if row["label"] == 1]
+    found = swap_flips(
+        BagOfWords(tokenizer, 1.0, 0.0),
+        tokenizer,
+        positive,
+        opposites_in(positive),
+        np.random.default_rng(0),
+    )
+    assert math.isnan(found["swap_informative"])
 
 
 def test_a_word_with_a_mark_behind_it_is_replaced_by_words_without() -> None:

@@ -153,12 +153,13 @@ def causal_table(
     for layer in range(1, n_layers + 1) if heads is None else heads:
         runs += [run for run in _head_tests(trial, layer) if run[0]["test"] in tests]
     measured = partial(effects, trial, before, layer=watched)
-    rows: list[dict[str, Any]] = [{"test": "none", "edit": "none", **measured(before)}]
+    keys = ["test", "edit", "site", "layer", "dose"]  # tests of heads alone have no dose
+    unedited = dict.fromkeys(keys, float("nan")) | {"test": "none", "edit": "none"}
+    rows: list[dict[str, Any]] = [unedited | measured(before)]
     for done, (row, context) in enumerate(runs, 1):
         rows.append(row | measured(trial.run(context)))
         if progress:
             progress(done, len(runs))
-    keys = ["test", "edit", "site", "layer", "dose"]
     # The effects of several random directions are averaged; a mean of ends is not an interval.
     groups = pd.DataFrame(rows).groupby(keys, sort=False, dropna=False)
     table = groups.mean().astype({"words": int})

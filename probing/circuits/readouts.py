@@ -9,6 +9,7 @@ from probing.arrays import as_array
 from probing.probes.linear import LinearProbe
 from probing.states.anatomy import anatomy_of, read_by
 from probing.states.extraction import read
+from probing.states.limits import check_finite, check_lengths
 from probing.states.readout import Readout
 from probing.states.recording import recorded
 from probing.states.tokens import Tokens
@@ -25,9 +26,11 @@ def linear_readout(model: Any, tokens: Tokens, site: str = "all words") -> Reado
     >>> read(model, test_tokens, readout).logits > 0
     """
     tokens = read_by(model, tokens)
+    check_lengths(model, tokens)
     padded, mask = tokens.padded(), tokens.mask(site)
     with recorded(model) as record:
         states = as_array(padded.ragged(record(**padded.inputs).states[-1]))
+    check_finite("the last layer", states, tokens)
     starts = tokens.offsets[:-1]
     means = (
         np.add.reduceat(states * mask[:, None], starts)

@@ -51,6 +51,21 @@ class Patient:
             for i in draw(len(split), per_split)
         ]
 
+    def ends(self) -> list[dict[str, Any]]:
+        """The longest and the shortest sentence of the training split, as rows."""
+        train = self.dataset["train"]
+        sizes = [len(text) for text in train["text"][:]]
+        return [train[int(i)] for i in (np.argmax(sizes), np.argmin(sizes))]
+
+    @property
+    def takes_causal_tests(self) -> bool:
+        """Whether causal tests read the model's own classifier: the data have two labels.
+
+        For data with more labels there are no causal tests, whatever the classifier.
+        """
+        classifies = "SequenceClassification" in type(self.model).__name__
+        return classifies and len(set(self.dataset["train"]["label"][:])) == 2
+
     def columns(self) -> dict[str, list[Any]]:
         """The texts and spans of ``sentences()``."""
         rows = self.sentences()
@@ -62,11 +77,11 @@ class Patient:
         return self.extract(model or self.model, tokenizer or self.tokenizer, **options)
 
 
-def alone(patient: Patient, max_sentences: int | None = None) -> list[Recording]:
+def alone(patient: Patient, rows: list[dict[str, Any]]) -> list[Recording]:
     """Recordings of sentences run one by one, without our batching: the reference for checks."""
     recordings = []
     with recorded(patient.model) as record:
-        for row in patient.sentences()[:max_sentences]:
+        for row in rows:
             inputs = patient.tokenizer([row["text"]], return_tensors="pt", padding=False)
             recordings.append(record(**inputs))
     return recordings
@@ -102,5 +117,9 @@ def condition(model: Any) -> dict[str, Any]:
         "hooks": len(list(foreign_hooks(model))),
         "modes": [module.training for module in model.modules()],
         "attention implementation": model.config._attn_implementation,
-        "weights": {name: w.float().sum().item() for name, w in model.state_dict().items()},
+        "weights": {
+            name: weights.float().sum().item()
+            for name, weights in model.state_dict().items()
+            if not weights.is_meta  # accelerate has those elsewhere
+        },
     }

@@ -9,7 +9,8 @@ at another word.
 """
 
 import tomllib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from data_gen import Spec, parse_spec, read_spec, split_words
 
 RANK, WINDOW, N_SENTENCES = 16, 3, 30_000
 N_FREQUENT = 20_000  # words of a file, which has the most frequent first, for its main directions
+LONGEST_LINE = 2**18  # bytes: thousands of numbers
+WIDEST = 4096  # numbers of a vector
+LARGEST = 1e9  # number of a vector; the square of a much larger one is not a float32
 
 
 def corpus(n: int = N_SENTENCES, *, swapped: Iterable[str] = (), seed: int = 0) -> list[str]:
@@ -79,17 +83,20 @@ def read_vectors(
     wanted = {form.encode() for word in words for form in (word, word.lower())}
     first_lines: list[bytes] = []
     lines: dict[bytes, tuple[int, bytes]] = {}
-    with path.open("rb") as file:  # bytes: to decode 400 000 lines takes longer than to find a few
-        for number, line in enumerate(file, 1):
-            if number <= N_FREQUENT:
-                first_lines.append(line)
-            if (word := line.partition(b" ")[0].rstrip()) in wanted:
-                lines[word] = number, line
+    for number, line in enumerate(_lines(path), 1):
+        if number <= N_FREQUENT:
+            first_lines.append(line)
+        if (word := line.partition(b" ")[0].rstrip()) in wanted:
+            if word in lines:
+                twice = f"lines {lines[word][0]} and {number} have the same word"
+                raise ValueError(f"{path}: {twice}, {word.decode()!r}; delete one of them")
+            lines[word] = number, line
     if not lines:
         raise ValueError(f"{path} holds none of the dataset's words in lines 'word x1 x2 ...'")
     vectors = _parsed(path, lines.values())
     if d_model is not None and vectors.shape[1] > d_model:
-        header = len(first_lines[0].split()) == 2  # "400000 50", of word2vec's text files
+        fields = first_lines[0].split()  # "400000 50", of word2vec's text files
+        header = len(fields) == 2 and all(field.isdigit() for field in fields)
         rest = enumerate(first_lines[header:], 1 + header)
         frequent = _parsed(path, rest, width=vectors.shape[1])
         vectors = vectors @ main_directions(frequent, d_model)
@@ -102,6 +109,17 @@ def read_vectors(
     }
 
 
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of the file as bytes: to decode 400 000 takes longer than to find a few."""
+    if not path.is_file():  # a pipe would never end, nor a device
+        raise ValueError(f"{path} is not a file of word vectors")
+    with path.open("rb") as file:
+        for line in iter(partial(file.readline, LONGEST_LINE), b""):
+            if len(line) == LONGEST_LINE:
+                raise ValueError(f"{path} has a line of more than {LONGEST_LINE} bytes; shorten it")
+            yield line
+
+
 def _parsed(path: Path, lines: Iterable[tuple[int, bytes]], width: int | None = None) -> np.ndarray:
     """The numbers of these lines, shape (lines, width); all have as many as the first."""
     rows: list[np.ndarray] = []
@@ -110,8 +128,11 @@ def _parsed(path: Path, lines: Iterable[tuple[int, bytes]], width: int | None = 
             rows.append(np.array(line.rstrip().split(b" ")[1:], dtype=float))
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: not a word and numbers") from error
-        if not rows[-1].size or not np.isfinite(rows[-1]).all():
-            raise ValueError(f"{path}, line {number}: not a word and finite numbers")
+        size = rows[-1].size
+        if not size or not (np.abs(rows[-1]) <= LARGEST).all():  # nor is nan
+            raise ValueError(f"{path}, line {number}: not a word and finite numbers below 1e9")
+        if size > WIDEST:
+            raise ValueError(f"{path}, line {number}: {size} numbers, more than {WIDEST}")
         width = width or len(rows[-1])
         if len(rows[-1]) != width:
             raise ValueError(f"{path}, line {number}: {len(rows[-1])} numbers, not {width}")

@@ -49,8 +49,12 @@ def anatomy_of(model: Any) -> Anatomy:
         with _last_modules(model) as last:
             states = record(input_ids=ids, attention_mask=mask).states
         after = record(input_ids=changed, attention_mask=mask).states
-        if not all(bool(state.isfinite().all()) for state in states):
-            raise ActivationError("the model gave infinite or undefined numbers")
+        for layer, state in enumerate(states):
+            if not bool(state.isfinite().all()):
+                raise ActivationError(
+                    f"layer {layer} of the model has infinite or undefined numbers for its first "
+                    f"{n_tokens} tokens already; if it runs in float16, try --dtype float32"
+                )
         causal = n_tokens > 1 and all(map(_unchanged, states, after))
     anatomy = Anatomy(
         n_layers=len(states) - 1,

@@ -23,13 +23,13 @@ from probing.processes import rank_and_size
 from probing.progress import Progress
 from probing.sentences import columns_of
 from probing.states.anatomy import Anatomy, anatomy_of, read_by
-from probing.states.batches import at_once, planned
+from probing.states.batches import at_once, planned, side_by_side
 from probing.states.fingerprint import key_of
+from probing.states.limits import check_finite, check_lengths, check_padding, check_tokens
 from probing.states.parts import ActivationError
 from probing.states.readout import Readout
 from probing.states.recording import Recording, recorded
 from probing.states.store import FolderStore, MemoryStore, Name, Shapes, open_folder
-from probing.states.threads import side_by_side
 from probing.states.tokens import OWN_COLUMNS, States, Tokens, tokenise
 
 SITES = {"summary": "summary", "informative": "informative", "mean": "all words"}  # pooled
@@ -98,13 +98,14 @@ def extract(
     which = np.array([numbers.setdefault(sentence, len(numbers)) for sentence in requested])
     distinct = np.unique(which, return_index=True)[1]
     tokens = tokenise(tokenizer, {name: [rows[name][i] for i in distinct] for name in rows})
-    _check_tokens(model, tokenizer, tokens, [rows["text"][i] for i in distinct])
+    texts = [rows["text"][i] for i in distinct]
+    check_tokens(model, tokenizer, tokens, texts)
     # A repeated sentence may have different labels or patterns.
     columns = {key: rows[column] for key, column in OWN_COLUMNS.items() if column in rows}
     tokens, anatomy = read_by(model, tokens), anatomy_of(model)
     layers = _check_layers(layers, anatomy)
     if logits:
-        _check_padding(model, tokens)
+        check_padding(model, tokens)
     all_tokens = replace(tokens.take(which), **columns)
     n_labels = model.config.num_labels if logits else 0
     shapes = _shapes(all_tokens, anatomy, positions, layers, attention, n_labels)
@@ -117,7 +118,8 @@ def extract(
     # The rows of each distinct sentence.
     rows_of = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
     with opened as store:
-        for batch, results in _computed(model, tokens, store, max_tokens_per_batch, progress):
+        computed = _computed(model, tokens, texts, store, max_tokens_per_batch, progress)
+        for batch, results in computed:
             _put(store, results, tokens.take(batch), [rows_of[i] for i in batch], all_tokens)
     return States(
         tokens=all_tokens,
@@ -145,7 +147,12 @@ def streamed(
 
 
 def _computed(
-    model: Any, tokens: Tokens, store: Store, max_tokens: int, progress: Progress | None
+    model: Any,
+    tokens: Tokens,
+    texts: Sequence[str],
+    store: Store,
+    max_tokens: int,
+    progress: Progress | None,
 ) -> Iterator[tuple[IntArray, dict[Name, FloatArray]]]:
     """Batches of sentences that are not finished yet and this process's share, with results."""
     order = np.argsort(-tokens.lengths, kind="stable")
@@ -163,7 +170,8 @@ def _computed(
 
         def run(places: slice) -> tuple[slice, IntArray, dict[Name, FloatArray]]:
             batch = order[places]
-            return places, batch, _run_batch(record, tokens.take(batch), store.shapes)
+            part, spelled = tokens.take(batch), [texts[i] for i in batch]
+            return places, batch, _run_batch(record, part, spelled, store.shapes)
 
         n_threads = at_once(model, tokens.lengths, attention=attention)
         with closing(side_by_side(run, own, n_threads)) as finished:
@@ -188,23 +196,22 @@ def read(
     >>> read(model, tokens).logits > 0
     """
     tokens = read_by(model, tokens)
-    _check_lengths(model, tokens)
+    check_lengths(model, tokens)
     if readout is None:
-        _check_padding(model, tokens)
+        check_padding(model, tokens)
     padded = tokens.padded()
     with recorded(model, classify=readout is None) as record:
         recording = record(_summaries(tokens), **padded.inputs)
         last = recording.states[-1]
-        logits = _against(recording) if readout is None else readout(last, tokens)
-        return States(
-            tokens,
-            {
-                (layer, "tokens"): as_array(padded.ragged(state))
-                for layer, state in enumerate(recording.states if states else ())
-            },
-            attention=_attention(recording, tokens),
-            logits=as_array(logits),
-        )
+        logits = as_array(_against(recording) if readout is None else readout(last, tokens))
+        hidden = {
+            (layer, "tokens"): as_array(padded.ragged(state))
+            for layer, state in enumerate(recording.states if states else ())
+        }
+        for (layer, _), values in hidden.items():
+            check_finite(f"layer {layer}", values, tokens)
+        check_finite("the prediction", logits, tokens)
+        return States(tokens, hidden, attention=_attention(recording, tokens), logits=logits)
 
 
 def _summaries(tokens: Tokens) -> Tensor:
@@ -264,38 +271,8 @@ def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None
         raise ActivationError(f"max_tokens_per_batch is {max_tokens}; it must be at least 1")
 
 
-def _check_lengths(model: Any, tokens: Tokens, limit: float = float("inf")) -> None:
-    n_positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    limit = min(limit, n_positions or limit)
-    if (longest := int(tokens.lengths.max())) > limit:
-        raise ActivationError(f"a text has {longest} tokens, but the model takes {limit} at most")
-
-
-def _check_padding(model: Any, tokens: Tokens) -> None:
-    """Refuse a decoder's classifier that would take padding for the end of a sentence."""
-    theirs = model.config.get_text_config().pad_token_id
-    if anatomy_of(model).causal and len(set(tokens.lengths)) > 1 and theirs != tokens.pad_id:
-        raise ActivationError(
-            f"the classifier finds the end of a sentence by pad_token_id {theirs}, but sentences "
-            f"are padded with {tokens.pad_id}; set pad_token_id of the model and the tokenizer"
-        )
-
-
-def _check_tokens(model: Any, tokenizer: Any, tokens: Tokens, texts: Sequence[str]) -> None:
-    config = model.config.get_text_config()
-    _check_lengths(model, tokens, tokenizer.model_max_length)
-    empty = np.flatnonzero(np.logical_and.reduceat(tokens.special, tokens.offsets[:-1]))
-    if len(empty):
-        raise ActivationError(f"text {texts[empty[0]]!r} has no tokens but special ones")
-    if (highest := int(tokens.ids.max())) >= config.vocab_size:
-        raise ActivationError(
-            f"the tokenizer gives token {highest}, but the model knows {config.vocab_size}: "
-            "this is not the model's tokenizer"
-        )
-
-
 def _run_batch(
-    record: Callable[..., Recording], tokens: Tokens, shapes: Shapes
+    record: Callable[..., Recording], tokens: Tokens, texts: Sequence[str], shapes: Shapes
 ) -> dict[Name, FloatArray]:
     """The arrays of these names for a batch."""
     padded = tokens.padded()
@@ -315,18 +292,22 @@ def _run_batch(
         if "tokens" in positions:
             results[layer, "tokens"] = as_array(padded.ragged(state))
     if "attention" in shapes:
-        results["attention"] = _attention(recording, tokens)
+        results["attention"] = _attention(recording, tokens, texts)
     if "logits" in shapes:
         results["logits"] = as_array(_label_logits(recording))
     for name, values in results.items():
-        if not np.isfinite(values).all():
-            raise ActivationError(f"the model gave infinite or undefined numbers at {name!r}")
+        where = f"the {name}" if isinstance(name, str) else f"layer {name[0]}"
+        check_finite(where, values, tokens, texts)
     return {name: results[name] for name in shapes}
 
 
-def _attention(recording: Recording, tokens: Tokens) -> FloatArray:
+def _attention(
+    recording: Recording, tokens: Tokens, texts: Sequence[str] | None = None
+) -> FloatArray:
     """The summary's attention, one row per token; refused if it does not sum to 1."""
     weights = tokens.padded().layers(recording.attention)
+    for layer in range(weights.shape[1]):
+        check_finite(f"the attention in layer {layer + 1}", weights[:, layer], tokens, texts)
     tolerance = max(1e-4, 4 * torch.finfo(recording.attention[0].dtype).eps)
     errors = np.abs(np.add.reduceat(weights, tokens.offsets[:-1]) - 1).max(axis=(0, 2))
     if not (errors <= tolerance).all():
@@ -346,8 +327,10 @@ def _label_logits(recording: Recording) -> Tensor:
 
 def _against(recording: Recording) -> Tensor:
     """The logit of label 1 minus that of label 0, shape (sentences,)."""
-    if recording.logits is None or recording.logits.ndim != 2 or recording.logits.shape[1] != 2:
-        raise ActivationError("this needs a classifier with two labels; the model is not one")
+    shape = () if recording.logits is None else tuple(recording.logits.shape)
+    if recording.logits is None or len(shape) != 2 or shape[1] != 2:
+        how = f"has {shape[1]}" if len(shape) == 2 else "is not one"
+        raise ActivationError(f"this needs a classifier with two labels; the model {how}")
     return recording.logits[:, 1] - recording.logits[:, 0]
 
 

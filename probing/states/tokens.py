@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from data_gen import align_spans
+from data_gen import AlignmentError, align_spans
+from data_gen.alignment import quoted
 from probing.arrays import BoolArray, FloatArray, IntArray, Known, as_array
 from probing.sentences import bare, columns_of, informative_words
 
@@ -291,6 +292,8 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
             if key in aligned.encoding:
                 parts[name].append(np.fromiter(chain.from_iterable(aligned.encoding[key]), int))
         lengths = np.array([len(ids) for ids in aligned.encoding["input_ids"]])
+        if not lengths.all():
+            raise AlignmentError(f"the text {quoted(texts[int(lengths.argmin())])} has no tokens")
         starts = np.repeat(np.cumsum(lengths) - lengths, [len(p) for p in aligned.positions])
         informative = np.zeros(lengths.sum(), dtype=bool)
         informative[starts + np.fromiter(chain.from_iterable(aligned.positions), int)] = True
@@ -310,6 +313,15 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
         words=informative_words(rows) if "span" in rows else None,
         pad_id=next((int(token) for token in candidates if token is not None), 0),
     )
+
+
+def unknown(tokenizer: Any, ids: IntArray) -> BoolArray:
+    """Which tokens stand for a word that the tokenizer does not know; none if it knows all bytes.
+
+    >>> unknown(tokenizer, tokenise(tokenizer, dataset["test"]).ids).mean()
+    """
+    token = tokenizer.unk_token_id  # None: such a tokenizer cuts any word into pieces
+    return np.zeros(len(ids), dtype=bool) if token is None else np.asarray(ids) == token
 
 
 def _in_distractors(

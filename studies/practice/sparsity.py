@@ -44,6 +44,7 @@ def run(options: Options) -> Result:
 
     model, tokenizer, classifies = options.load_whole()
     dataset = options.read_data()
+    options.check_texts(model, tokenizer, dataset)
     options.check_known_words(tokenizer, dataset)
     if classifies:
         options.check_labels(model, dataset)

@@ -77,7 +77,10 @@ def main(options: Options) -> None:
 
 def shown(table: "pd.DataFrame") -> str:
     """The first rows of the table, long texts cut."""
-    text = table.head(MOST_SHOWN).to_string(
+    first = table.head(MOST_SHOWN)
+    # What a terminal would obey, such as an escape character, is not sent to it.
+    letters = first["text"].map(lambda text: [x if x.isprintable() else "\ufffd" for x in text])
+    text = first.assign(text=letters.map("".join)).to_string(
         index=False, line_width=WIDTH, max_colwidth=60, float_format="{:.3f}".format
     )
     more = len(table) - MOST_SHOWN

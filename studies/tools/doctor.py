@@ -1,7 +1,8 @@
 """Examine a model and a dataset for faults that give numbers instead of errors.
 
 Prints one line per check: whether it passed, what was measured, what the check protects from. The
-exit code is 0 if all pass, 1 if one fails, 2 if the model or the data do not exist.
+exit code is 0 if all pass, 1 if one fails, 2 if other commands would refuse the model or the data,
+in the same line.
 """
 
 import textwrap
@@ -13,7 +14,7 @@ from studies.study import counter
 from studies.subject import Subject
 
 if TYPE_CHECKING:
-    from probing.doctor.checks import Finding
+    from probing.doctor.finding import Finding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +29,13 @@ def main(options: Options) -> None:
     from probing.doctor.checks import examine
     from probing.doctor.subject import Patient
 
-    model, tokenizer = options.load()
-    patient = Patient(model, tokenizer, options.read_data(), seed=options.seed)
+    model, tokenizer, classifies = options.load_whole()
+    dataset = options.read_data()
+    options.check_texts(model, tokenizer, dataset)
+    options.check_known_words(tokenizer, dataset)
+    if classifies:
+        options.check_labels(model, dataset)
+    patient = Patient(model, tokenizer, dataset, seed=options.seed)
     with counter("examining", "check") as progress:
         findings = examine(patient, progress=progress)
     print(report(findings))

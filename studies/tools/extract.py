@@ -5,6 +5,9 @@ sentences among N processes, each on its own GPU if there are any. The same comm
 that was killed; what is in the folder is not computed again. `probe.py --states FOLDER` reads it.
 """
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -42,11 +45,27 @@ class Options(Subject):
             raise ValueError("--probes needs at least one probe")
 
 
+@contextmanager
+def without_ruins(folder: Path, n_processes: int) -> Iterator[None]:
+    """Delete a new folder if a text is refused while the model runs: nothing can complete it.
+
+    A run that was killed leaves its folder, which the same command resumes.
+    """
+    is_new = n_processes == 1 and not folder.exists()
+    try:
+        yield
+    except ValueError:
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
 def main(options: Options) -> None:
     from data_gen import read_data
     from probing.probes.splits import read_splits
     from probing.processes import joined, rank_and_size
     from probing.sentences import at_most
+    from probing.states.limits import check_splits
 
     options = options.resolved()
     with joined():
@@ -56,9 +75,14 @@ def main(options: Options) -> None:
             dataset = at_most(dataset, options.max_rows)
         model, tokenizer = options.load()
         options.check_layers(options.layers, model)
+        options.check_texts(model, tokenizer, dataset)
+        check_splits(model, tokenizer, dataset)
         if rank == 0:
             options.print_subject(dataset)
-        with counter("extracting", "sentence") as progress:
+        with (
+            without_ruins(options.output, n_processes),
+            counter("extracting", "sentence") as progress,
+        ):
             states = read_splits(
                 model,
                 tokenizer,

@@ -10,6 +10,7 @@ import torch
 import transformers
 from scipy.special import expit
 
+from data_gen.alignment import quoted
 from probing.arrays import FloatArray, IntArray
 from probing.probes.logistic import label_of
 from probing.probes.splits import POOLED
@@ -132,6 +133,8 @@ class SavedProbe:
         for number, text in enumerate(texts, 1):
             if not text.strip():
                 raise SavedProbeError(f"text {number} is empty")
+            if any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise SavedProbeError(f"text {number} is not valid Unicode: it has half characters")
         if self.reads == "informative" and spans is None:
             raise SavedProbeError(
                 f"the probe {self.probe!r} reads the informative word, whose place in these texts "
@@ -141,7 +144,8 @@ class SavedProbe:
     def _check_model(self, model: Any) -> None:
         if fingerprint(model.base_model) != self.origin.fingerprint:
             theirs = (
-                f"{self.origin.model}, {self.origin.made_with.get('dtype', 'unknown precision')}"
+                f"{quoted(self.origin.model)}, "
+                f"{quoted(self.origin.made_with.get('dtype', 'unknown precision'))}"
             )
             raise SavedProbeError(
                 f"this is not the model that the probe was fitted to ({theirs}): "
