@@ -73,6 +73,7 @@ VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "a span beyond the text": (placed(13, 999), "must enclose a word"),
     "an empty span": (placed(13, 13), "must enclose a word"),
     "a span backwards": (placed(18, 13), "must enclose a word"),
+    "a span from one word into the next": (placed(10, 15), "cuts a word in two"),
     "a span with a space": (placed(12, 18), "must enclose a word"),
     "a span of another word": ({"start": 4, "end": 8}, "enclose 'soup', but the word is 'tasty'"),
     "a text that is a number": ({"text": 5}, "text must be a string, not 5"),

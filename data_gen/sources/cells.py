@@ -84,6 +84,10 @@ class Cells:
         enclosed = text[start:end]
         if not (0 <= start < end <= len(text) and enclosed.strip() == enclosed):
             raise self.fail(f"start and end must enclose a word of {quoted(text)}")
+        # A part of one word may be meant, as scripts without spaces need; never a part of two.
+        is_cut = any(re.fullmatch(r"\w\w", text[at - 1 : at + 1]) for at in (start, end) if at)
+        if " " in enclosed and is_cut:
+            raise self.fail(f"start and end enclose {quoted(enclosed)}, which cuts a word in two")
         if self.has("word"):
             one, other = enclosed.lower(), self.string("word").lower()
             if one not in other and other not in one:

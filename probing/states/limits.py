@@ -84,7 +84,7 @@ def check_tokens(model: Any, tokenizer: Any, tokens: Tokens, texts: Sequence[str
     empty = np.flatnonzero(np.logical_and.reduceat(tokens.special, tokens.offsets[:-1]))
     if len(empty):
         raise ActivationError(f"the text {quoted(texts[empty[0]])} has only special tokens")
-    if (highest := int(tokens.ids.max())) >= config.vocab_size:
+    if (highest := max(int(tokens.ids.max()), tokens.pad_id)) >= config.vocab_size:
         raise ActivationError(
             f"the tokenizer gives token {highest}, but the model knows {config.vocab_size}: "
             "this is not the model's tokenizer"
