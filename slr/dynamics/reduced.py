@@ -254,7 +254,7 @@ def _as_overlaps(log: FloatArray) -> Overlaps:
     return Overlaps(*np.moveaxis(log[..., :5], -1, 0))
 
 
-@compiled(nogil=True)
+@compiled()
 def _pgd_group(runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, model: Any) -> None:
     """Advance k and v of a group of runs, in four dimensions, and log their overlaps."""
     lam, lam_decay, step_size = settings
@@ -268,7 +268,7 @@ def _pgd_group(runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, mod
             log[runs[lane], row, 5] = lam / (1 + lam_decay * steps[row])
 
 
-@compiled(nogil=True)
+@compiled()
 def _free_group(
     row: int,
     settings: Any,
@@ -305,7 +305,7 @@ def _free_group(
     return row
 
 
-@compiled(nogil=True)
+@compiled()
 def _sgd_run(
     settings: Any,
     log: Any,
