@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from studies.files import contents, first_change
+
 SETTINGS = "settings.json"  # written first: what decides the result
-FILES = "files.json"  # written last: every file of the result with its size
+FILES = "files.json"  # written last: every file of the result with its size and sha256
+LARGEST_JSON = 64 * 2**20  # bytes
 MADE_BY = {"made_by": "slr-probing"}  # in every settings.json: marks a result of this project
 
 
@@ -36,7 +39,7 @@ def result_folder(
         with _stops_as_interrupts():
             write_json(partial / SETTINGS, MADE_BY | settings)
             yield partial
-            write_json(partial / FILES, _sizes(partial))
+            write_json(partial / FILES, contents(partial))
             _move_into_place(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -46,7 +49,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     """Fail early if results could not be written to ``path``."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; choose another folder or add --overwrite")
-    if path.exists() and not _is_ours(path):
+    if path.exists() and not is_ours(path):
         raise FileExistsError(f"{path} is not a result of slr-probing and is not overwritten")
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
@@ -61,32 +64,51 @@ def is_current(path: Path, settings: dict[str, Any]) -> bool:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether all files of the result exist, with the sizes they had when it was finished."""
+    """Whether all files of the result exist, as they were when it was finished."""
     with contextlib.suppress(OSError, ValueError):
-        return bool(read_json(path / FILES) == _sizes(path, leave_out=FILES))
+        return fault_of(path) is None
     return False
+
+
+def fault_of(path: Path) -> str | None:
+    """What is wrong with the files of a result, in words; None if it is whole."""
+    return first_change(path, read_json(path / FILES), leave_out=FILES)
 
 
 def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write a value as JSON; a file that was there is replaced in one step."""
+    write_whole(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is complete or absent, even if the program is killed."""
+    partial = path.with_name(f".{path.name}.tmp")  # one name: the next run replaces a dead one's
+    partial.write_bytes(content)
+    partial.replace(path)
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    """The value in a JSON file; a file that does not hold one is refused in one line."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"{path} is not a file")
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise ValueError(f"larger than {LARGEST_JSON // 2**20} MB")
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
+        if "\\u" in text:  # half a character ("\\ud800") could not be written to a page
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
+        reason = str(error).splitlines()[0][:120]
+        raise ValueError(f"{path} is not a JSON file ({reason})") from None
 
 
-def _is_ours(path: Path) -> bool:
+def is_ours(path: Path) -> bool:
+    """Whether the folder is a result of this project, which --overwrite may replace."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return bool(read_json(path / SETTINGS)["made_by"] == MADE_BY["made_by"])
     return False
-
-
-def _sizes(folder: Path, leave_out: str = "") -> dict[str, int]:
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != leave_out
-    }
 
 
 def _move_into_place(partial: Path, path: Path) -> None:

@@ -10,6 +10,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from importlib import metadata
@@ -27,8 +28,9 @@ COMPUTING = (
     "concept-erasure"
 ).split()
 FRAME = {  # modules of studies/ that handle results without changing them
-    f"studies.{name}"
-    for name in "study making rendering results settings workers command_line catalogue".split()
+    *("studies.study", "studies.tables", "studies.making", "studies.rendering", "studies.results"),
+    *("studies.files", "studies.settings", "studies.workers", "studies.command_line"),
+    "studies.catalogue",
 }
 PLACES = {  # where and how, not what
     *("output", "overwrite", "jobs", "cluster", "results"),
@@ -70,7 +72,7 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
 
 def _short(value: Any) -> str:
     words = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return words.split(", sha256")[0] or "none"
+    return textwrap.shorten(words.split(", sha256")[0], 50, placeholder=" ...") or "none"
 
 
 def key_of(name: str, value: Any) -> Any:
