@@ -44,4 +44,4 @@ def reason_of(error: Exception) -> str:
     """The start of a library's complaint, with the kind of error, in one printable line."""
     text = f"{type(error).__name__}: {error}"[:1000]
     printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    return textwrap.shorten(printable, 100, placeholder=" ...")
+    return textwrap.shorten(printable, 70, placeholder=" ...")

@@ -38,7 +38,7 @@ def reading(results: Path, study: Study) -> Iterator[Tables]:
             # anywhere and with anything; SLR_TRACEBACK=1 shows where.
             files = ", ".join(dict.fromkeys(tables.read)) or "its files"
             raise ResultError(
-                f"{tables.folder} ({files}) does not hold what pages show ({reason_of(error)})"
+                f"{tables.folder} ({files}) lacks what pages show ({reason_of(error)})"
             ) from error
 
 
@@ -52,6 +52,6 @@ def made_again_by(command: str, folder: Path | None = None) -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         if folder:
-            replaces = is_ours(folder)
-            command = f"{command} --overwrite" if replaces else f"delete {folder}, then {command}"
+            ours = is_ours(folder)
+            command = f"{command} --overwrite" if ours else f"delete the folder, then {command}"
         raise ResultError(f"{error}; make it again: {command}") from error
