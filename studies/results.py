@@ -5,13 +5,12 @@ import json
 import os
 import shutil
 import signal
-import socket
 import threading
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from probing.temporary import dead_folders, owned_name
 from studies.files import contents, first_change
 
 SETTINGS = "settings.json"  # written first: what decides the result
@@ -33,7 +32,7 @@ def result_folder(
     check_output(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_dead_partials(path)
-    partial = path.with_name(f"{_partial_prefix(path)}{os.getpid()}-{uuid.uuid4().hex}")
+    partial = path.with_name(owned_name(f".{path.name}.partial-"))
     partial.mkdir()
     try:
         with _stops_as_interrupts():
@@ -125,28 +124,13 @@ def _move_into_place(partial: Path, path: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _partial_prefix(path: Path) -> str:
-    return f".{path.name}.partial-{socket.gethostname()}-"
-
-
 def _remove_dead_partials(path: Path) -> None:
     """Remove the folders of killed runs on this machine, whose processes are gone."""
-    prefix = _partial_prefix(path)
-    for folder in path.parent.glob(prefix + "*"):
-        pid = folder.name.removeprefix(prefix).split("-")[0]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            if folder.name.endswith("-old") and not path.exists():
-                folder.rename(path)  # killed between the two renames: restore the earlier result
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)  # a process of another user is alive
-    return True
+    for folder in dead_folders(path.parent, f".{path.name}.partial-"):
+        if folder.name.endswith("-old") and not path.exists():
+            folder.rename(path)  # killed between the two renames: restore the earlier result
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

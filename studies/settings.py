@@ -61,8 +61,9 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
     Code and inputs do not count: a result of older code answers the same question.
     """
     renamed = dict(new for (name, value), new in RENAMED.items() if earlier.get(name) == value)
-    earlier = ADDED | renamed | earlier
     asked = [name for name in settings if name not in ("code_sha256", "inputs")]
+    asked.sort(key=lambda name: name not in earlier)  # what somebody chose comes first
+    earlier = ADDED | renamed | earlier
     return [
         f"{name} {_short(earlier.get(name))} instead of {_short(settings[name])}"
         for name in asked

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from bad_input import ACCEPTED, call
+from damage import to_folder, to_half, to_pipe
 from safetensors.torch import save_file
 from transformers.trainer_pt_utils import safe_globals
 
@@ -44,19 +45,14 @@ def checkpoint(tmp_path: Path) -> Path:
 FILES = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors", "trainer_state.json")
 
 
-def pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,
     "empty": lambda path: path.write_bytes(b""),
-    "half": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "half": to_half,
     "text": lambda path: path.write_text("hello"),
     "pickle": lambda path: torch.save(Evil(path.parent.parent / "run"), path),
-    "pipe": pipe,
-    "folder": lambda path: (path.unlink(), path.mkdir()),
+    "pipe": to_pipe,
+    "folder": to_folder,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from bad_input import ACCEPTED, REFUSED, call, command
+from damage import to_folder, to_pipe, to_same_size_and_time
 from PIL import Image
 
 from studies.files import contents
@@ -50,42 +51,24 @@ def results(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "results", symlinks=True))
 
 
-def pipe(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
-
-
-def folder_instead(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def same_size_and_time(path: Path) -> None:
-    before = path.stat()
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
 # ---- a stage notices that its result is not as it was
 
 
 CHANGES: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "altered table": ("fixed_points.parquet", same_size_and_time),
-    "altered figure": ("portrait.png", same_size_and_time),
-    "altered settings": (SETTINGS, same_size_and_time),
+    "altered table": ("fixed_points.parquet", to_same_size_and_time),
+    "altered figure": ("portrait.png", to_same_size_and_time),
+    "altered settings": (SETTINGS, to_same_size_and_time),
     "missing table": ("fixed_points.parquet", Path.unlink),
     "truncated table": ("fixed_points.parquet", lambda path: os.truncate(path, 100)),
     "empty table": ("fixed_points.parquet", lambda path: path.write_bytes(b"")),
-    "pipe as table": ("fixed_points.parquet", pipe),
-    "folder as table": ("fixed_points.parquet", folder_instead),
+    "pipe as table": ("fixed_points.parquet", to_pipe),
+    "folder as table": ("fixed_points.parquet", to_folder),
     "added file": ("notes.txt", lambda path: path.write_text("mine")),
-    "added pipe": ("pipe", pipe),
+    "added pipe": ("pipe", to_pipe),
     "added broken link": ("link", lambda path: path.symlink_to("nowhere")),
     "missing list": (FILES, Path.unlink),
-    "pipe as list": (FILES, pipe),
-    "folder as list": (FILES, folder_instead),
+    "pipe as list": (FILES, to_pipe),
+    "folder as list": (FILES, to_folder),
     "half a list": (FILES, lambda path: os.truncate(path, 50)),
     "list of files that is a list": (FILES, lambda path: path.write_text("[]")),
     "list of files that is a number": (FILES, lambda path: path.write_text("1e999")),
@@ -98,7 +81,7 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "list in Latin-1": (FILES, lambda path: path.write_bytes(b'{"\xe9": 1}')),
     "nested list": (FILES, lambda path: path.write_text("[" * 10**5)),
     "missing settings": (SETTINGS, Path.unlink),
-    "pipe as settings": (SETTINGS, pipe),
+    "pipe as settings": (SETTINGS, to_pipe),
 }
 
 
@@ -291,7 +274,7 @@ def test_files_that_are_not_json_are_refused(file: str, name: str, results: Path
     if name in RAW:
         path.write_bytes(RAW[name])
     else:
-        (pipe if name == "pipe" else folder_instead)(path)
+        (to_pipe if name == "pipe" else to_folder)(path)
     again = "scripts/reproduce.py" if file == "claims.json" else "python benchmarks/whole.py"
     refused_as(path, lambda: page_of(results, results / "times.json"), again)
 

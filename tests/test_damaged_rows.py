@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from bad_input import ACCEPTED, REFUSED, call
+from damage import to_folder, to_half, to_pipe
 
 from probing.states.parts import ActivationError
 from probing.states.store import MANIFEST, open_folder, read_array, stored_dtype
@@ -52,12 +53,8 @@ def text(file: str, content: str | bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / file).write_bytes(data)
 
 
-def pipe(file: str) -> Callable[[Path], object]:
-    return lambda folder: ((folder / file).unlink(missing_ok=True), os.mkfifo(folder / file))
-
-
-def folder_instead(file: str) -> Callable[[Path], object]:
-    return lambda folder: ((folder / file).unlink(missing_ok=True), (folder / file).mkdir())
+def made(change: Callable[[Path], None], file: str) -> Callable[[Path], object]:
+    return lambda folder: change(folder / file)
 
 
 ROWS: dict[str, Callable[[Path], object]] = {
@@ -74,11 +71,11 @@ ROWS: dict[str, Callable[[Path], object]] = {
     "result is missing": first(square=None),
     "another column": first(evil=1),
     "result as text": first(square="none"),
-    "pipe as part": pipe(PART),
-    "folder as part": folder_instead(PART),
+    "pipe as part": made(to_pipe, PART),
+    "folder as part": made(to_folder, PART),
     "part of another table": lambda folder: pd.DataFrame({"a": [1]}).to_parquet(folder / PART),
-    "pipe as description": pipe(DESCRIPTION),
-    "folder as description": folder_instead(DESCRIPTION),
+    "pipe as description": made(to_pipe, DESCRIPTION),
+    "folder as description": made(to_folder, DESCRIPTION),
     "half a description": text(DESCRIPTION, '{"function": "x'),
     "empty description": text(DESCRIPTION, ""),
     "list as description": text(DESCRIPTION, "[1, 2]"),
@@ -86,7 +83,7 @@ ROWS: dict[str, Callable[[Path], object]] = {
     "nested description": text(DESCRIPTION, "[" * 10**5),
     "Latin-1 description": text(DESCRIPTION, b'{"\xe9": 1}'),
     "description of nothing": text(DESCRIPTION, "{}"),
-    "folder as lock": lambda folder: ((folder / ".lock").unlink(), (folder / ".lock").mkdir()),
+    "folder as lock": made(to_folder, ".lock"),
 }
 
 
@@ -140,8 +137,8 @@ def manifest(**changes: Any) -> Callable[[Path], object]:
 
 
 MANIFESTS: dict[str, Callable[[Path], object]] = {
-    "pipe": pipe(MANIFEST),
-    "folder": folder_instead(MANIFEST),
+    "pipe": made(to_pipe, MANIFEST),
+    "folder": made(to_folder, MANIFEST),
     "half": text(MANIFEST, '{"key": '),
     "empty": text(MANIFEST, ""),
     "list": text(MANIFEST, "[]"),
@@ -183,9 +180,9 @@ def test_states_with_a_damaged_manifest_are_refused(name: str, states: Path) -> 
     assert dtype.outcome in (REFUSED, ACCEPTED), dtype.said
 
 
-@pytest.mark.parametrize("damage", [pipe, folder_instead, lambda file: text(file, b"\xff" * 40)])
+@pytest.mark.parametrize("damage", [to_pipe, to_folder, to_half])
 def test_an_array_that_cannot_be_read_is_one_line(damage: Any, states: Path) -> None:
-    damage("layer-00.safetensors")(states)
+    damage(states / "layer-00.safetensors")
     ended = call(lambda: read_array(states, (0, "tokens")), within=states)
     assert ended.outcome == REFUSED, ended.said
     with pytest.raises(ActivationError, match=r"layer-00\.safetensors .*extract again"):

@@ -5,7 +5,6 @@ what it measured and what it protects from. A check that raises has failed, and 
 """
 
 import copy
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -32,6 +31,7 @@ from probing.sentences import bare, draw
 from probing.states.editing import edited
 from probing.states.fingerprint import fingerprint
 from probing.states.parts import ActivationError, blocks_of
+from probing.temporary import temporary_folder
 
 MAX_UNKNOWN = 0.01  # share of [UNK] in the training split
 MAX_IMBALANCE = 0.02  # of a label's share around equal shares
@@ -255,7 +255,7 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
         "attention": {"attention": True},
     }
     accepted = []
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder("slr-probing-doctor-") as folder:
         first = patient.run(**options, folder=folder)
         again = patient.run(**options, folder=folder)
         for name, changed in changes.items():

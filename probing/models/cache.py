@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from probing.models.errors import ModelError
+from probing.temporary import temporary_folder
 
 
 def cache_folder() -> Path:
@@ -24,16 +24,16 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     ``replace`` removes an earlier folder of this name first. What else is written next to the new
     folder, into its parent, is removed.
     """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(dir=folder.parent, prefix="partial-")
-    except OSError as error:
-        raise ModelError(
-            f"{folder.parent} cannot be written ({error.strerror}); "
-            "name another folder for models in SLR_PROBING_CACHE"
-        ) from error
-    with temporary as parent:
-        partial = Path(parent) / "model"
+    with ExitStack() as stack:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            parent = stack.enter_context(temporary_folder("partial-", folder.parent))
+        except OSError as error:
+            raise ModelError(
+                f"{folder.parent} cannot be written ({error.strerror}); "
+                "name another folder for models in SLR_PROBING_CACHE"
+            ) from error
+        partial = parent / "model"
         partial.mkdir()
         yield partial
         if replace:

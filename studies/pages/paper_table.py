@@ -172,6 +172,8 @@ def _ends(tables: Tables) -> str:
 def _shown(tables: Tables) -> pd.DataFrame:
     """The runs that are drawn: from the published starts, unless all starts are random."""
     ends = tables["runs"]
+    if ends.empty:
+        raise ValueError("there are no runs")
     published = ends[ends["start"] == "published"]
     return ends if published.empty else published
 
