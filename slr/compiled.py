@@ -17,13 +17,17 @@ from slr.workers.pool import source_digest
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator like numba.njit(cache=True), with the options of njit."""
+    """A decorator like numba.njit(cache=True, nogil=True), with the options of njit.
+
+    A loop that takes minutes must let other threads run: one of them may watch whether the program
+    that started this process is still there (slr/workers/lifetime.py).
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         previous = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(CACHE or "")
         try:
-            dispatcher = numba.njit(error_model="numpy", **options)(function)
+            dispatcher = numba.njit(error_model="numpy", nogil=True, **options)(function)
             if CACHE is not None:
                 dispatcher._cache = ForgivingCache(function)
             return dispatcher

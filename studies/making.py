@@ -17,6 +17,8 @@ from studies.settings import differences, settings_of
 from studies.study import Need, Options, Result, Study, Tables
 from studies.workers import in_parallel
 
+MOST_NAMED = 3  # settings in an error line
+
 
 def is_made(study: Study, options: Options) -> bool:
     """Whether the result is complete and current."""
@@ -85,12 +87,15 @@ def check_settings(study: Study, options: Options) -> None:
     if options.overwrite or not (folder / SETTINGS).is_file():
         return
     try:
-        earlier = read_json(folder / SETTINGS)
-    except ValueError:
-        earlier = {}
-    if changes := differences(earlier, settings_of(study, options)):
+        earlier = dict(read_json(folder / SETTINGS))
+    except (ValueError, TypeError):  # whose result it is cannot be known
         raise FileExistsError(
-            f"{folder} was made with other settings ({', '.join(changes)}); "
+            f"{folder / SETTINGS} is damaged; delete {folder} or choose another folder"
+        ) from None
+    if changes := differences(earlier, settings_of(study, options)):
+        others = f" and {len(changes) - MOST_NAMED} more" if len(changes) > MOST_NAMED else ""
+        raise FileExistsError(
+            f"{folder} was made with other settings ({', '.join(changes[:MOST_NAMED])}{others}); "
             "choose another folder or add --overwrite"
         )
 

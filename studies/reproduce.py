@@ -191,8 +191,11 @@ def time_left(names: list[str], options: Options) -> str:
     """How long these stages took where docs/times.json was measured; nothing without this file."""
     if options.smoke or not TIMES.is_file():
         return ""
-    stages = read_json(TIMES)["reproduce"]["stages"]
-    minutes = sum(stages.get(name, 0) for name in names) / 60
+    try:
+        stages = read_json(TIMES)["reproduce"]["stages"]
+        minutes = sum(stages.get(name, 0) for name in names) / 60
+    except (ValueError, KeyError, TypeError, AttributeError):  # damaged: an estimate is no result
+        return ""
     return f" (all from here: about {minutes:.0f} minutes on 2 cores)" if minutes >= 1 else ""
 
 

@@ -5,15 +5,17 @@ import json
 import os
 import shutil
 import signal
-import socket
 import threading
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from probing.temporary import dead_folders, owned_name
+from studies.files import contents, first_change
+
 SETTINGS = "settings.json"  # written first: what decides the result
-FILES = "files.json"  # written last: every file of the result with its size
+FILES = "files.json"  # written last: every file of the result with its size and sha256
+LARGEST_JSON = 64 * 2**20  # bytes
 MADE_BY = {"made_by": "slr-probing"}  # in every settings.json: marks a result of this project
 
 
@@ -30,13 +32,13 @@ def result_folder(
     check_output(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_dead_partials(path)
-    partial = path.with_name(f"{_partial_prefix(path)}{os.getpid()}-{uuid.uuid4().hex}")
+    partial = path.with_name(owned_name(f".{path.name}.partial-"))
     partial.mkdir()
     try:
         with _stops_as_interrupts():
             write_json(partial / SETTINGS, MADE_BY | settings)
             yield partial
-            write_json(partial / FILES, _sizes(partial))
+            write_json(partial / FILES, contents(partial))
             _move_into_place(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -46,7 +48,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     """Fail early if results could not be written to ``path``."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; choose another folder or add --overwrite")
-    if path.exists() and not _is_ours(path):
+    if path.exists() and not is_ours(path):
         raise FileExistsError(f"{path} is not a result of slr-probing and is not overwritten")
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
@@ -61,32 +63,51 @@ def is_current(path: Path, settings: dict[str, Any]) -> bool:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether all files of the result exist, with the sizes they had when it was finished."""
+    """Whether all files of the result exist, as they were when it was finished."""
     with contextlib.suppress(OSError, ValueError):
-        return bool(read_json(path / FILES) == _sizes(path, leave_out=FILES))
+        return fault_of(path) is None
     return False
+
+
+def fault_of(path: Path) -> str | None:
+    """What is wrong with the files of a result, in words; None if it is whole."""
+    return first_change(path, read_json(path / FILES), leave_out=FILES)
 
 
 def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write a value as JSON; a file that was there is replaced in one step."""
+    write_whole(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is complete or absent, even if the program is killed."""
+    partial = path.with_name(f".{path.name}.tmp")  # one name: the next run replaces a dead one's
+    partial.write_bytes(content)
+    partial.replace(path)
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    """The value in a JSON file; a file that does not hold one is refused in one line."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"{path} is not a file")
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise ValueError(f"larger than {LARGEST_JSON // 2**20} MB")
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
+        if "\\u" in text:  # half a character ("\\ud800") could not be written to a page
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
+        reason = str(error).splitlines()[0][:120]
+        raise ValueError(f"{path} is not a JSON file ({reason})") from None
 
 
-def _is_ours(path: Path) -> bool:
+def is_ours(path: Path) -> bool:
+    """Whether the folder is a result of this project, which --overwrite may replace."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return bool(read_json(path / SETTINGS)["made_by"] == MADE_BY["made_by"])
     return False
-
-
-def _sizes(folder: Path, leave_out: str = "") -> dict[str, int]:
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != leave_out
-    }
 
 
 def _move_into_place(partial: Path, path: Path) -> None:
@@ -103,28 +124,13 @@ def _move_into_place(partial: Path, path: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _partial_prefix(path: Path) -> str:
-    return f".{path.name}.partial-{socket.gethostname()}-"
-
-
 def _remove_dead_partials(path: Path) -> None:
     """Remove the folders of killed runs on this machine, whose processes are gone."""
-    prefix = _partial_prefix(path)
-    for folder in path.parent.glob(prefix + "*"):
-        pid = folder.name.removeprefix(prefix).split("-")[0]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            if folder.name.endswith("-old") and not path.exists():
-                folder.rename(path)  # killed between the two renames: restore the earlier result
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)  # a process of another user is alive
-    return True
+    for folder in dead_folders(path.parent, f".{path.name}.partial-"):
+        if folder.name.endswith("-old") and not path.exists():
+            folder.rename(path)  # killed between the two renames: restore the earlier result
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

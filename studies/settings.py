@@ -10,6 +10,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from importlib import metadata
@@ -33,7 +34,8 @@ COMPUTING = (
 FRAME = {  # modules of studies/ that handle results without changing them
     f"studies.{name}"
     for name in (
-        "study bounds making rendering results settings workers command_line ending catalogue"
+        "study bounds tables making rendering results files settings workers command_line ending "
+        "catalogue"
     ).split()
 }
 PLACES = {  # where and how, not what
@@ -65,8 +67,9 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
     Code and inputs do not count: a result of older code answers the same question.
     """
     renamed = dict(new for (name, value), new in RENAMED.items() if earlier.get(name) == value)
-    earlier = ADDED | renamed | earlier
     asked = [name for name in settings if name not in ("code_sha256", "inputs")]
+    asked.sort(key=lambda name: name not in earlier)  # what somebody chose comes first
+    earlier = ADDED | renamed | earlier
     return [
         f"{name} {_short(earlier.get(name))} instead of {_short(settings[name])}"
         for name in asked
@@ -76,7 +79,7 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
 
 def _short(value: Any) -> str:
     words = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return words.split(", sha256")[0] or "none"
+    return textwrap.shorten(words.split(", sha256")[0], 50, placeholder=" ...") or "none"
 
 
 def key_of(name: str, value: Any) -> Any:

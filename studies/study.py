@@ -18,6 +18,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from studies.bounds import TheorySeed, check_bounds
+from studies.tables import Tables as Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
@@ -150,19 +151,6 @@ def _shown(required: str, values: Any, low: Any, high: Any) -> dict[str, str]:
     return shown | {"required": required, "interval": f"[{low:.3f}, {high:.3f}]"}
 
 
-class Tables:
-    """The tables of a result on disk, read on demand: ``tables["bars"]``."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        return pd.read_parquet(self.folder / f"{name}.parquet")
-
-    def __contains__(self, name: str) -> bool:
-        return (self.folder / f"{name}.parquet").is_file()
-
-
 Said = list[Any]  # paragraphs (str) and tables (DataFrame, its index as first columns)
 
 
@@ -189,11 +177,6 @@ class Study:
     def output_of(self, options: Options) -> Path:
         """The folder of the result: OUTPUT or, for a study of `run_slr.py`, its sub-folder."""
         return options.output / self.name if isinstance(options, SlrOptions) else options.output
-
-    def judged(self, results: Path) -> list[Claim]:
-        """The claims of the study, judged by the results in a folder."""
-        claims = self.claims(Tables(results / self.folder))
-        return [replace(claim, command=self.command) for claim in claims]
 
 
 Need = tuple[Study, Any]  # a study and its options

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from matplotlib.figure import Figure
 
 from slr import EXPERIMENTS
 from studies.catalogue import STUDIES
+from studies.files import contents
 from studies.pages import results as results_page
 from studies.pages.claims import keep_claims
 from studies.pages.paper_table import PARAMETERS, paper_table
-from studies.pages.results import Options, page_of, shrink, times_part
+from studies.pages.pictures import read_picture
+from studies.pages.results import Options, page_of, shrunk, times_part
 from studies.practice import bridge, figure1
 from studies.practice.probed import PROBED
 from studies.rendering import markdown_table
-from studies.results import result_folder
+from studies.results import FILES, result_folder, write_json
 from studies.study import Claim, Study, Tables
 from studies.theory import paper
 
@@ -140,10 +143,12 @@ def test_our_experiments_have_the_parameters_of_the_paper(name: str) -> None:
 
 def test_another_number_gives_another_page(results: Path) -> None:
     before = page(results)
-    path = results / "figure1" / "dots.parquet"
-    table = pd.read_parquet(path)
+    folder = results / "figure1"
+    table = pd.read_parquet(folder / "dots.parquet")
     table["accuracy"] = 0.125
-    table.to_parquet(path)
+    table.to_parquet(folder / "dots.parquet")
+    (folder / FILES).unlink()
+    write_json(folder / FILES, contents(folder))  # as if it was made so
     assert "0.12 [0.25, 0.50]" in page(results)
     assert page(results) != before
 
@@ -152,6 +157,9 @@ def test_what_is_missing_or_half_there_is_named(results: Path) -> None:
     assert "Not made yet: `python scripts/bridge.py`" in page(results)
     assert "Not made yet: `python scripts/figure1.py`" not in page(results)
     (results / "figure1" / "dots.parquet").unlink()  # files.json still lists it
+    with pytest.raises(ValueError, match=r"dots\.parquet is missing; .*scripts/figure1\.py"):
+        page(results)
+    shutil.rmtree(results / "figure1")
     assert "Not made yet: `python scripts/figure1.py`" in page(results)
 
 
@@ -182,7 +190,7 @@ def test_small_pictures_keep_the_colours_of_small_markers(tmp_path: Path) -> Non
     ax.imshow(np.random.default_rng(0).uniform(size=(40, 80)), cmap="gray")  # takes most colours
     ax.plot([20, 40, 60], [20, 20, 20], "o", color="#CC79A7", ms=5)
     figure.savefig(tmp_path / "large.png")
-    shrink(tmp_path / "large.png", tmp_path / "small.png")
+    (tmp_path / "small.png").write_bytes(shrunk(read_picture(tmp_path / "large.png")))
     with Image.open(tmp_path / "large.png") as large, Image.open(tmp_path / "small.png") as small:
         before, after = (np.asarray(image.convert("RGB"), int) for image in (large, small))
     assert (before == (0xCC, 0x79, 0xA7)).all(axis=2).any()

@@ -20,9 +20,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 from data_gen import build_dataset, read_spec
 from probing.models.augmentation import PLAIN, Augmentation
+from probing.models.checkpoints import last_checkpoint
 from probing.models.packaged import VECTORS
 from probing.models.presets import ARCHITECTURES
-from probing.models.training import TrainingConfig, last_checkpoint
+from probing.models.training import TrainingConfig
 from studies.command_line import run
 from studies.making import make
 from studies.practice import transformer

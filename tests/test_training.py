@@ -21,7 +21,6 @@ from probing.models.training import (
     TrainingError,
     augmented_epochs,
     input_noise,
-    last_checkpoint,
     snapshot_steps,
     train,
 )
@@ -273,17 +272,6 @@ def test_a_loss_that_is_no_number_stops_the_training(
 def test_words_that_the_tokenizer_does_not_know_are_refused(few: Any, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="does not know"):
         briefly_trained(few, build_tokenizer(few["text"][:1]), tmp_path, 0)
-
-
-def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
-    assert last_checkpoint(tmp_path / "none") is None
-    for number in (50, 100, 150):
-        (tmp_path / f"checkpoint-{number}").mkdir()
-    assert last_checkpoint(tmp_path) is None
-    (tmp_path / "checkpoint-50" / "trainer_state.json").write_text("{}")
-    (tmp_path / "checkpoint-100" / "trainer_state.json").write_text("{}")
-    (tmp_path / "checkpoint-150" / "trainer_state.json").write_text('{"global_step": 1')
-    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-100")
 
 
 def test_snapshots_are_the_model_on_its_way(few: Any, tokenizer: Any, tmp_path: Path) -> None:

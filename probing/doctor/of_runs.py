@@ -1,7 +1,6 @@
 """Checks of what repeats a run: seeds, and the keys of stored states."""
 
 import copy
-import tempfile
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +10,7 @@ from probing.doctor.finding import check
 from probing.doctor.subject import Patient
 from probing.states.fingerprint import fingerprint
 from probing.states.parts import ActivationError
+from probing.temporary import temporary_folder
 
 
 @check("seeds", "a seed that controls nothing, or results that no seed repeats")
@@ -39,7 +39,7 @@ def cache_keys(patient: Patient) -> tuple[bool, str]:
         "attention": {"attention": True},
     }
     accepted = []
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder("slr-probing-doctor-") as folder:
         first = patient.run(**options, folder=folder)
         again = patient.run(**options, folder=folder)
         for name, changed in changes.items():

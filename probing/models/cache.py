@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from probing.models.errors import ModelError
+from probing.temporary import temporary_folder
 
 
 def cache_folder() -> Path:
@@ -25,27 +25,30 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     folder, into its parent, is removed.
     """
     made = [path for path in (folder.parent, *folder.parent.parents) if not path.exists()]
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(dir=folder.parent, prefix="partial-")
-    except OSError as error:
-        raise ModelError(
-            f"{folder.parent} cannot be written ({error.strerror}); "
-            "name another folder for models in SLR_PROBING_CACHE"
-        ) from error
-    try:
-        with temporary as parent:
-            partial = Path(parent) / "model"
-            partial.mkdir()
-            yield partial
-            if replace:
-                shutil.rmtree(folder, ignore_errors=True)
-            try:
-                partial.rename(folder)
-            except OSError:
-                if not folder.is_dir():
-                    raise
-    finally:
-        for path in made:  # nothing is left where nothing came
-            with suppress(OSError):
-                path.rmdir()
+    with ExitStack() as stack:
+        stack.callback(_remove_empty, made)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            parent = stack.enter_context(temporary_folder("partial-", folder.parent))
+        except OSError as error:
+            raise ModelError(
+                f"{folder.parent} cannot be written ({error.strerror}); "
+                "name another folder for models in SLR_PROBING_CACHE"
+            ) from error
+        partial = parent / "model"
+        partial.mkdir()
+        yield partial
+        if replace:
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    """Remove what was made for a model that did not come."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()

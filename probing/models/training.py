@@ -4,12 +4,11 @@ All epochs are one list of augmented sentences, a function of the seed: a run th
 resumed sees the same sentences in the same order as an undisturbed run.
 """
 
-import json
 import math
 import os
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,9 @@ from transformers import (
     TrainerCallback,
     TrainingArguments,
 )
-from transformers.trainer import TRAINER_STATE_NAME
 
 from probing.models.augmentation import Augmentation, augment
+from probing.models.checkpoints import last_checkpoint
 from slr.checks import check_between, check_whole
 from slr.memory import check_memory
 
@@ -225,16 +224,6 @@ def check_lengths(model: PreTrainedModel, sentences: list[dict[str, Any]]) -> No
             f"a training text has {longest} tokens, with the [UNK]s that augmentation inserts, but "
             f"the model takes {limit} at most; shorten or split the longest texts"
         )
-
-
-def last_checkpoint(folder: Path) -> str | None:
-    """The last complete checkpoint; an interrupted save has no readable Trainer state."""
-    paths = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
-    for checkpoint in reversed(paths):
-        with suppress(OSError, ValueError):
-            json.loads((checkpoint / TRAINER_STATE_NAME).read_text())  # the file written last
-            return str(checkpoint)
-    return None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ is incomplete returns the states of another model, so a folder of other inputs i
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ DTYPES = {"float32": "F32", "bfloat16": "BF16"}  # on disk: what safetensors cal
 SIZES = {"float32": 4, "bfloat16": 2}  # bytes per number
 MANIFEST, FINISHED, LOCK = "manifest.json", "finished.bin", ".lock"
 PARTIAL = f"{MANIFEST}.partial"
+LABEL = re.compile(r"[0-9]{1,6} [a-z_]{1,40}")  # of the states of a layer: "3 summary"
 FORMAT = 2  # of the folder; raised when the same inputs would give other arrays
 SYNC_SECONDS = 1.0  # between two moments at which all that was written is on disk for good
 
@@ -152,6 +154,8 @@ def read_array(folder: Path, name: Name) -> FloatArray:
     """An array of a folder, in float32 (as a memory map, if it is stored so)."""
     file, tensor = file_of(name)
     try:
+        if not (folder / file).is_file():  # a pipe would be waited for
+            raise FileNotFoundError("no such file")
         with safe_open(folder / file, "pt") as arrays:
             return as_array(arrays.get_tensor(tensor))
     except (OSError, SafetensorError) as error:
@@ -239,6 +243,8 @@ def _layout(folder: Path, key: dict[str, Any], shapes: Shapes, dtype: str | None
             "delete it or give another folder"
         )
     held = {name_of(label): tuple(shape) for label, shape in earlier["arrays"].items()}
+    if any(held[name] != tuple(shape) for name, shape in shapes.items()):
+        raise ActivationError(f"{folder / MANIFEST} is damaged; delete {folder}")
     return Layout(held, str(earlier["dtype"]))
 
 
@@ -276,13 +282,8 @@ def manifest_of(folder: Path, key: dict[str, Any], dtype: str | None) -> dict[st
         if folder.exists() and {path.name for path in folder.iterdir()} - {PARTIAL, LOCK}:
             raise ActivationError(f"{folder} holds other files; give a folder of its own")
         return None
-    try:
-        stored = json.loads(manifest.read_text())
-        earlier, arrays = dict(stored["key"]), dict(stored["arrays"])
-        if stored["dtype"] not in DTYPES or not all(map(name_of, arrays)):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise ActivationError(f"{manifest} is damaged; delete {folder}") from None
+    stored = _read_manifest(manifest)
+    earlier = stored["key"]
     names = sorted(earlier | key)
     differs = [name for name in names if earlier.get(name) != key.get(name)]
     differs += ["precision"] if dtype not in (None, stored["dtype"]) else []
@@ -291,7 +292,27 @@ def manifest_of(folder: Path, key: dict[str, Any], dtype: str | None) -> dict[st
             f"{folder} holds activations of another {' and '.join(differs)}; "
             "delete it or give another folder"
         )
-    return dict(stored)
+    return stored
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a folder; every name in it is that of an array, and so of a file within."""
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            raise ValueError
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        arrays, key = dict(stored["arrays"]), dict(stored["key"])
+        if stored["dtype"] not in DTYPES or not all(map(_is_array, arrays.items())):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ActivationError(f"{path} is damaged; delete {path.parent}") from None
+    return {"key": key, "arrays": arrays, "dtype": stored["dtype"]}
+
+
+def _is_array(item: tuple[str, Any]) -> bool:
+    label, shape = item
+    known = label in ("attention", "logits") or LABEL.fullmatch(label)
+    return bool(known) and all(type(size) is int and size >= 0 for size in shape)
 
 
 def stored_dtype(folder: Path | None) -> str:
@@ -300,12 +321,7 @@ def stored_dtype(folder: Path | None) -> str:
     A folder with several precisions is refused.
     """
     manifests = [] if folder is None else [*folder.rglob(MANIFEST)]
-    dtypes = set()
-    for path in manifests:
-        try:
-            dtypes.add(str(json.loads(path.read_text())["dtype"]))
-        except (ValueError, KeyError, TypeError):
-            raise ActivationError(f"{path} is damaged; delete {path.parent}") from None
+    dtypes = {str(_read_manifest(path)["dtype"]) for path in manifests}
     if len(dtypes) > 1:
         raise ActivationError(
             f"{folder} holds states in {' and '.join(sorted(dtypes))}; delete one"

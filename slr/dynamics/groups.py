@@ -77,7 +77,7 @@ def groups_of(settings: FloatArray) -> list[Any]:
     return groups
 
 
-@compiled(nogil=True)
+@compiled()
 def _pgd_group(runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, model: Any) -> None:
     """Advance k and v of a group of runs, in four dimensions, and log their overlaps."""
     lam, lam_decay, step_size = settings
@@ -91,7 +91,7 @@ def _pgd_group(runs: Any, vectors: Any, settings: Any, log: Any, steps: Any, mod
             log[runs[lane], row, 5] = lam / (1 + lam_decay * steps[row])
 
 
-@compiled(nogil=True)
+@compiled()
 def _free_group(
     row: int,
     settings: Any,

@@ -250,7 +250,7 @@ def _as_overlaps(log: FloatArray) -> Overlaps:
     return Overlaps(*np.moveaxis(log[..., :5], -1, 0))
 
 
-@compiled(nogil=True)
+@compiled()
 def _sgd_run(
     settings: Any,
     log: Any,

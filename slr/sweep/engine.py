@@ -86,7 +86,11 @@ def sweep(
                     batches.learn(len(cells), took)
                     seconds += took
                     tell(len(cells))
-        return Swept(rows.table(), len(missing), seconds)
+        table = rows.table()
+        for name, values in grid.columns(table[CELL]).items():
+            if name not in table or not np.array_equal(table[name], values):
+                raise ValueError(f"{folder} holds rows of another {name}; delete the folder")
+        return Swept(table, len(missing), seconds)
 
 
 def run_batch(

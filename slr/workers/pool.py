@@ -8,8 +8,6 @@ sweeps keep what is finished.
 import functools
 import hashlib
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool  # type: ig
 
 from slr.checks import check_whole
 from slr.workers.address import check_address
+from slr.workers.lifetime import end_with
 
 RunAll = Callable[[Callable[[Any], Any], Iterable[Any]], Any]  # an iterator that can be closed
 RESUME = "start the same command again"
@@ -48,36 +47,22 @@ def workers(
         return
     jobs = jobs or joblib.cpu_count()
     parallel = joblib.Parallel(
-        jobs, "loky", batch_size=1, return_as="generator_unordered", pre_dispatch=ahead * jobs
+        jobs,
+        "loky",
+        batch_size=1,
+        return_as="generator_unordered",
+        pre_dispatch=ahead * jobs,
+        initializer=end_with,  # not at its first call, for which a worker may wait for ever
+        initargs=(os.getpid(),),
     )
 
     def run_all(run: Callable[[Any], Any], items: Iterable[Any]) -> Any:
-        call = functools.partial(call_in, os.getpid(), run)
-        return parallel(joblib.delayed(call)(item) for item in items)
+        return parallel(joblib.delayed(run)(item) for item in items)
 
     try:
         yield run_all, jobs
     except BrokenProcessPool as error:
         raise OSError(f"a worker process died (killed, or out of memory); {resume}") from error
-
-
-def call_in(parent: int, run: Callable[[Any], Any], item: Any) -> Any:
-    """Call a function in a process that ends with its parent."""
-    if parent != os.getpid():
-        end_with(parent)
-    return run(item)
-
-
-@functools.cache
-def end_with(parent: int) -> None:
-    """End this process when the program that started it is gone, even if it was killed."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def source_digest(package: Path) -> str:

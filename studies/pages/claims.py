@@ -4,27 +4,35 @@ Every number is read from the files under results/.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 
 import pandas as pd
 
 from studies.catalogue import STUDIES
-from studies.results import is_whole, read_json, write_json
+from studies.pages.reading import is_there, made_again_by, reading
+from studies.results import read_json, write_json
 from studies.study import Claim, Study
+from studies.tables import ResultError
 
 CLAIMS = "claims.json"  # in the folder of all results
+COMMAND = "python scripts/reproduce.py --only report"
 
 
 def read_claims(results: Path, studies: Sequence[Study] = STUDIES) -> list[Claim]:
     """The claims of the studies that have complete results."""
-    finished = [study for study in studies if is_whole(results / study.folder)]
-    return [claim for study in finished for claim in study.judged(results)]
+    finished = [study for study in studies if is_there(results, study)]
+    return [claim for study in finished for claim in _judged(results, study)]
+
+
+def _judged(results: Path, study: Study) -> list[Claim]:
+    with reading(results, study) as tables:
+        return [replace(claim, command=study.command) for claim in study.claims(tables)]
 
 
 def is_left_out(results: Path, study: Study) -> bool:
     """Whether pages leave the study out: it is optional and not made."""
-    return study.optional and not is_whole(results / study.folder)
+    return study.optional and not is_there(results, study)
 
 
 def keep_claims(results: Path, claims: Sequence[Claim]) -> None:
@@ -35,9 +43,26 @@ def keep_claims(results: Path, claims: Sequence[Claim]) -> None:
 def kept_claims(results: Path) -> list[Claim]:
     """The claims as ``reproduce`` last judged them, which pages show; empty if it never did."""
     path = results / CLAIMS
-    if not path.is_file():
+    if not path.exists():
         return []
-    return [Claim(**{"origin": ""} | claim) for claim in read_json(path)]  # older ones had none
+    with made_again_by(COMMAND):
+        kept = read_json(path)
+        if not isinstance(kept, list) or not all(map(_is_claim, kept)):
+            raise ResultError(f"{path} is not a list of claims")
+    return [Claim(**{"origin": ""} | claim) for claim in kept]  # older ones had none
+
+
+def _is_claim(entry: object) -> bool:
+    """Whether the entry has the fields of a claim, with values of their types."""
+    if not isinstance(entry, dict):
+        return False
+    needed = {each.name for each in fields(Claim) if each.default is MISSING} - {"origin"}
+    texts = {name: value for name, value in entry.items() if name != "passed"}
+    return (
+        needed <= entry.keys() <= {each.name for each in fields(Claim)}
+        and isinstance(entry["passed"], bool)
+        and all(isinstance(value, str) for value in texts.values())
+    )
 
 
 def as_text(claims: Sequence[Claim]) -> str:

@@ -9,7 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from studies.catalogue import STUDIES
+from studies.pages.reading import made_again_by
 from studies.results import SETTINGS, read_json
+from studies.tables import ResultError
 
 PACKAGES = (
     "slr-probing numpy scipy numba pandas pyarrow scikit-learn matplotlib torch transformers "
@@ -58,7 +61,7 @@ def stage_folders(results: Path) -> list[Path]:
 
 def stage_row(results: Path, folder: Path) -> tuple[str, ...]:
     """The name, seeds, other settings and code version of one result."""
-    settings: dict[str, Any] = read_json(folder / SETTINGS)
+    settings = settings_in(results, folder)
     # The name of a model's folder is enough here; the settings file has its sha256.
     texts = [
         f"{name} {str(value).split(', sha256')[0]}"
@@ -71,9 +74,22 @@ def stage_row(results: Path, folder: Path) -> tuple[str, ...]:
     return stage, seeds_of(settings), ", ".join(texts) or "defaults", str(code)[:8]
 
 
+def settings_in(results: Path, folder: Path) -> dict[str, Any]:
+    """The settings of one result; a file of another shape is refused."""
+    commands = {results / study.folder: study.command for study in STUDIES}
+    with made_again_by(commands.get(folder, "python scripts/reproduce.py"), folder):
+        settings = read_json(folder / SETTINGS)
+        if not isinstance(settings, dict) or not isinstance(
+            settings.get("inputs", []), list | dict
+        ):
+            raise ResultError(f"{folder / SETTINGS} does not hold settings")
+        return settings
+
+
 def seeds_of(settings: dict[str, Any]) -> str:
     """The seed of a result, or those of the models that it is made from."""
     if "seed" in settings:
         return str(settings["seed"])
-    seeds = sorted({model["seed"] for model in settings.get("inputs", []) if "seed" in model})
+    inputs = [each for each in settings.get("inputs", []) if isinstance(each, dict)]
+    seeds = sorted({each["seed"] for each in inputs if isinstance(each.get("seed"), int)})
     return ", ".join(map(str, seeds)) + " (of the models)" if seeds else "none"

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from studies.pages.reading import is_there, reading
 from studies.practice import dataset, figure1
 from studies.practice.probed import PROBED, PUBLISHED
 from studies.practice.probes import true_labels
-from studies.results import SETTINGS, is_whole, read_json
+from studies.results import SETTINGS, read_json
 from studies.study import Study, Tables
 from studies.theory import layer, paper, portrait
 
@@ -79,8 +80,10 @@ def rows(results: Path) -> Iterator[Row]:
 
 
 def _here(results: Path, study: Study, read: Callable[[Tables], str]) -> str:
-    folder = results / study.folder
-    return read(Tables(folder)) if is_whole(folder) else f"not made: `{study.command}`"
+    if not is_there(results, study):
+        return f"not made: `{study.command}`"
+    with reading(results, study) as tables:
+        return read(tables)
 
 
 def _practice(results: Path) -> Iterator[Row]:
@@ -169,6 +172,8 @@ def _ends(tables: Tables) -> str:
 def _shown(tables: Tables) -> pd.DataFrame:
     """The runs that are drawn: from the published starts, unless all starts are random."""
     ends = tables["runs"]
+    if ends.empty:
+        raise ValueError("there are no runs")
     published = ends[ends["start"] == "published"]
     return ends if published.empty else published
 

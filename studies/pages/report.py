@@ -6,8 +6,6 @@ command that makes it.
 """
 
 import base64
-import hashlib
-import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +13,17 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from probing.models.packaged import file_sha256
 from studies.catalogue import PRACTICE, STUDIES, THEORY
 from studies.pages.claims import CLAIMS, as_table, is_left_out, kept_claims, summary
 from studies.pages.environment import environment
+from studies.pages.pictures import as_png, read_picture, scaled_down
+from studies.pages.reading import is_there, made_again_by, reading
 from studies.practice import figure1
-from studies.rendering import cells_of
-from studies.results import is_whole
+from studies.rendering import as_markdown, cells_of
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Study, Tables, study
+from studies.tables import ResultError, reason_of
 
 PARTS = Path(__file__).parent / "html"
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels per pixel
@@ -51,7 +52,7 @@ def inputs(options: Options) -> dict[str, str]:
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
     files += [options.results / CLAIMS, *PARTS.iterdir()]
     return {
-        f"{file.parent.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
+        f"{file.parent.name}/{file.name}": file_sha256(file)
         for file in sorted(files)
         if file.is_file()
     }
@@ -127,29 +128,24 @@ class Section:
 
 def section_of(results: Path, study: Study) -> Section:
     """The section of a study, empty if its result is missing."""
-    folder = results / study.folder
-    if not is_whole(folder):
+    if not is_there(results, study):
         return Section(study)
-    pictures = [picture(folder / f"{stem}.png", caption) for stem, caption in study.figures.items()]
-    return Section(study, tuple(pictures), study.says(Tables(folder)))
+    with reading(results, study) as tables:
+        pictures = [
+            picture(tables.folder / f"{stem}.png", caption)
+            for stem, caption in study.figures.items()
+        ]
+        said = study.says(tables)
+        as_markdown(said)  # a table that cannot be shown fails here, where its study is known
+    return Section(study, tuple(pictures), said)
 
 
 def picture(path: Path, caption: str) -> Picture:
     """The picture of a PNG file, scaled down to at most MAX_WIDTH."""
-    from PIL import Image
-
-    content = path.read_bytes()
-    with Image.open(io.BytesIO(content)) as image:
-        width, height = image.size
-        if width > MAX_WIDTH:
-            width, height = MAX_WIDTH, round(height * MAX_WIDTH / width)
-            buffer = io.BytesIO()
-            image.resize((width, height), Image.Resampling.LANCZOS).save(
-                buffer, "PNG", optimize=True
-            )
-            content = buffer.getvalue()
+    image = scaled_down(whole := read_picture(path), MAX_WIDTH)
+    content = path.read_bytes() if image is whole else as_png(image)
     uri = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-    return Picture(uri, width, height, caption)
+    return Picture(uri, image.width, image.height, caption)
 
 
 def token_values(results: Path) -> dict[str, Any]:
@@ -158,13 +154,26 @@ def token_values(results: Path) -> dict[str, Any]:
     present = [name for name in MODELS if (folders[name] / "model.safetensors").is_file()]
     if not present:
         return {"views": [], "commands": [command for _, command in MODELS.values()]}
-    from studies.pages.tokens import N_TRAIN, token_view
+    from studies.pages.tokens import N_TRAIN
 
     return {
-        "views": [token_view(folders[name], MODELS[name][0]) for name in present],
+        "views": [view_of(folders[name], *MODELS[name]) for name in present],
         "commands": [MODELS[name][1] for name in present],
         "n_sentences": N_TRAIN,
     }
+
+
+def view_of(folder: Path, entry: str, command: str) -> dict[str, Any]:
+    """The token view of a trained model; a model that cannot be shown is refused in one line."""
+    from studies.pages import tokens
+
+    with made_again_by(command, folder):
+        try:
+            return tokens.token_view(folder, entry)
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # a model of other sentences or labels fails anywhere
+            raise ResultError(f"{folder} cannot be shown ({reason_of(error)})") from error
 
 
 def says(tables: Tables) -> Said:

@@ -4,18 +4,28 @@ For a missing result the page shows the command that makes it. With --check noth
 the command fails if the page differs from what the results give.
 """
 
+from __future__ import annotations
+
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from studies.catalogue import STUDIES
 from studies.pages.claims import as_table, is_left_out, kept_claims, summary
 from studies.pages.paper_table import paper_table
+from studies.pages.pictures import as_png, read_picture, scaled_down
+from studies.pages.reading import is_there, made_again_by, reading
 from studies.rendering import as_markdown, markdown_table
-from studies.results import is_whole, read_json
-from studies.study import Study, Tables
+from studies.results import read_json, write_whole
+from studies.study import Study
+from studies.tables import ResultError, reason_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 FIGURES = "figures"  # folder next to the page
 TIMES = "times.json"  # file next to the page, written by benchmarks/whole.py ...
@@ -69,15 +79,22 @@ def main(options: Options) -> None:
             )
         print(f"{options.output} is what {results} gives")
         return
+    made = [study for study in STUDIES if is_there(results, study)]
+    pictures = dict(small for study in made for small in small_pictures(results, study))
     folder = options.output.parent / FIGURES
-    folder.mkdir(parents=True, exist_ok=True)
-    for study in STUDIES:
-        for stem in study.figures if is_whole(results / study.folder) else ():
-            shrink(results / study.folder / f"{stem}.png", folder / picture(study, stem))
-    options.output.write_text(page, encoding="utf-8")
-    shown = [study for study in STUDIES if not is_left_out(results, study)]
-    missing = [study.title for study in shown if not is_whole(results / study.folder)]
+    folder.mkdir(parents=True, exist_ok=True)  # from here on nothing is read: nothing can fail
+    for name, content in pictures.items():
+        write_whole(folder / name, content)
+    write_whole(options.output, page.encode())
+    missing = [study.title for study in STUDIES if not study.optional and study not in made]
     print(f"written to {options.output}" + (f"; missing: {', '.join(missing)}" if missing else ""))
+
+
+def small_pictures(results: Path, study: Study) -> Iterator[tuple[str, bytes]]:
+    """The figures of a study by their file names, small enough for a web page."""
+    with reading(results, study) as tables:
+        for stem in study.figures:
+            yield picture(study, stem), shrunk(read_picture(tables.folder / f"{stem}.png"))
 
 
 def page_of(results: Path, times: Path) -> str:
@@ -90,10 +107,11 @@ def page_of(results: Path, times: Path) -> str:
         if is_left_out(results, study):
             continue
         parts.append(f"## {study.title}")
-        if not is_whole(results / study.folder):
+        if not is_there(results, study):
             parts.append(f"Not made yet: `{study.command}`.")
             continue
-        parts += as_markdown(study.says(Tables(results / study.folder)))
+        with reading(results, study) as tables:
+            parts += as_markdown(study.says(tables))
         parts += [
             f"![{study.title}]({FIGURES}/{picture(study, stem)})\n\n*{caption}*"
             for stem, caption in study.figures.items()
@@ -117,26 +135,29 @@ def picture(study: Study, stem: str) -> str:
     return f"{study.folder.replace('/', '-')}-{stem}.png"
 
 
-def shrink(source: Path, target: Path) -> None:
-    """Write a smaller picture for the web page: fewer pixels, and 256 colours."""
+def shrunk(image: Image) -> bytes:
+    """A smaller picture for the web page, as PNG: fewer pixels, and 256 colours."""
     from PIL import Image
 
-    with Image.open(source) as image:
-        rgb = image.convert("RGB")
-    if rgb.width > WIDTH:
-        rgb = rgb.resize((WIDTH, round(rgb.height * WIDTH / rgb.width)), Image.Resampling.LANCZOS)
+    rgb = scaled_down(image.convert("RGB"), WIDTH)
     # Colours are spread over all that occur: by default those of small markers would be lost.
-    few = rgb.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(target, optimize=True)
+    return as_png(rgb.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE))
 
 
 def times_part(path: Path) -> list[str]:
     """The times that benchmarks/whole.py measured in a fresh clone, as Markdown."""
-    if not path.is_file():
+    if not path.exists():
         return []
-    times = read_json(path)
-    if missing := [part for part in TIMED if part not in times]:
-        raise ValueError(f"{path} lacks {missing[0]}; python benchmarks/whole.py measures it")
+    with made_again_by("python benchmarks/whole.py"):
+        times = read_json(path)
+        try:
+            return times_in_words(times)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ResultError(f"{path} does not hold times ({reason_of(error)})") from error
+
+
+def times_in_words(times: dict[str, Any]) -> list[str]:
+    """The measured times as Markdown."""
     machine, reproduce, killed = times["machine"], times["reproduce"], times["killed"]
     stages = ", ".join(f"{name} {seconds} s" for name, seconds in reproduce["stages"].items())
     rows = {

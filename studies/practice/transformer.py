@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -190,11 +190,17 @@ def checkpoint_folder(options: Options, first_process: bool) -> Path:
     folder = options.output.resolve().with_name(f".{options.output.name}.checkpoints")
     if first_process:
         mark, settings = folder / SETTINGS, settings_of(STUDY, options)
-        if folder.exists() and (not mark.is_file() or read_json(mark) != settings):
+        if folder.exists() and not _is_marked(mark, settings):
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
         write_json(mark, settings)
     return folder
+
+
+def _is_marked(mark: Path, settings: dict[str, Any]) -> bool:
+    with suppress(OSError, ValueError):
+        return bool(read_json(mark) == settings)
+    return False  # a damaged mark too
 
 
 def trained(options: Options, checkpoints: Path, *, quiet: bool) -> tuple[Any, Any, Any]:

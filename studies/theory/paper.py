@@ -183,7 +183,7 @@ def _of_runs(
         required=required,
         origin=origin,
         measured=f"{ends['aligned'].sum()} of {len(ends)}",
-        passed=bool(passes(ends)),
+        passed=bool(len(ends) and passes(ends)),  # nothing is shown by no runs
     )
 
 

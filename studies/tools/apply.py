@@ -6,12 +6,11 @@ the file of texts has labels, accuracy, AUROC and the true-positive rate at 1% f
 follow. The model must be the one that the probe was fitted to, to the last weight.
 """
 
-import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from studies.results import write_whole
 from studies.subject import AUTO, Subject
 
 if TYPE_CHECKING:
@@ -106,12 +105,6 @@ def judged(table: "pd.DataFrame", labels: tuple[str, ...]) -> str:
 def write(table: "pd.DataFrame", path: Path) -> None:
     """Write the table completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}-{uuid.uuid4().hex}")
-    try:
-        if path.suffix == ".csv":
-            table.to_csv(partial, index=False)
-        else:
-            table.to_parquet(partial, index=False)
-        partial.rename(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    is_csv = path.suffix == ".csv"
+    content = table.to_csv(index=False).encode() if is_csv else table.to_parquet(index=False)
+    write_whole(path, content)

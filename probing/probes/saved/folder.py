@@ -8,6 +8,7 @@ follows from the class.
 
 import json
 import shutil
+import textwrap
 import unicodedata
 import uuid
 from pathlib import Path
@@ -104,6 +105,8 @@ def load_probe(folder: str | Path) -> SavedProbe:
         description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise SavedProbeError(f"{folder / DESCRIPTION} is damaged: it is not JSON") from None
+    if not (folder / ARRAYS).is_file():  # a pipe would be waited for
+        raise SavedProbeError(f"{folder / ARRAYS} is missing")
     try:
         arrays = load_file(folder / ARRAYS)
     except (SafetensorError, KeyError, TypeError, ValueError):
@@ -111,7 +114,8 @@ def load_probe(folder: str | Path) -> SavedProbe:
     try:
         return _saved(description, arrays)
     except ValueError as error:
-        raise SavedProbeError(f"{folder}: {error}") from None
+        reason = textwrap.shorten(str(error), 150, placeholder=" ...")  # it may quote long values
+        raise SavedProbeError(f"{folder}: {reason}") from None
     except (KeyError, TypeError, AttributeError):
         raise SavedProbeError(f"{folder / DESCRIPTION} lacks entries of a probe") from None
 

@@ -1,0 +1,57 @@
+"""The door through which pages read results: a damaged result is refused in one line.
+
+The line names the file and the command that makes the result again. A result that was never made is
+not damaged: pages show its command in its place.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from studies.results import FILES, SETTINGS, fault_of, is_ours
+from studies.study import Study
+from studies.tables import ResultError, Tables, reason_of
+
+
+def is_there(results: Path, study: Study) -> bool:
+    """Whether the result of a study was made; one that is damaged is refused."""
+    folder = results / study.folder
+    if not any((folder / name).exists() for name in (SETTINGS, FILES)):
+        return False
+    with made_again_by(study.command, folder):
+        if fault := fault_of(folder):
+            raise ResultError(f"{folder}/{fault}")
+    return True
+
+
+@contextmanager
+def reading(results: Path, study: Study) -> Iterator[Tables]:
+    """The tables of a study's result; what fails in the block is refused in one line."""
+    tables = Tables(results / study.folder)
+    with made_again_by(study.command, tables.folder):
+        try:
+            yield tables
+        except (ResultError, OSError):
+            raise
+        except Exception as error:
+            # On tables without their columns, or with other types, the code of a study fails
+            # anywhere and with anything; SLR_TRACEBACK=1 shows where.
+            files = ", ".join(dict.fromkeys(tables.read)) or "its files"
+            raise ResultError(
+                f"{tables.folder} ({files}) lacks what pages show ({reason_of(error)})"
+            ) from error
+
+
+@contextmanager
+def made_again_by(command: str, folder: Path | None = None) -> Iterator[None]:
+    """Say by which command a file that cannot be read in the block is made again.
+
+    ``folder`` is the result that the command has to replace.
+    """
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if folder:
+            ours = is_ours(folder)
+            command = f"{command} --overwrite" if ours else f"delete the folder, then {command}"
+        raise ResultError(f"{error}; make it again: {command}") from error
