@@ -14,7 +14,7 @@ from damage import to_folder, to_half, to_pipe
 from safetensors.torch import save_file
 from transformers.trainer_pt_utils import safe_globals
 
-from probing.models.checkpoints import last_checkpoint
+from probing.models.inspection.checkpoints import last_checkpoint
 
 
 class Evil:

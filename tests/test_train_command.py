@@ -20,7 +20,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 from data_gen import build_dataset, read_spec
 from probing.models.augmentation import PLAIN, Augmentation
-from probing.models.checkpoints import last_checkpoint
+from probing.models.inspection.checkpoints import last_checkpoint
 from probing.models.packaged import VECTORS
 from probing.models.presets import ARCHITECTURES
 from probing.models.training import TrainingConfig

@@ -28,7 +28,7 @@ from transformers import (
 )
 
 from probing.models.augmentation import Augmentation, augment
-from probing.models.checkpoints import last_checkpoint
+from probing.models.inspection.checkpoints import last_checkpoint
 from slr.checks import check_between, check_whole
 from slr.memory import check_memory
 
