@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from probing.models.downloads import MODELS
+from probing.models.inspection.files import model_files, path_of
 from probing.models.packaged import VECTORS
 from studies.study import Options, Study
 
@@ -101,10 +102,9 @@ def model_key(model: str) -> str:
     """Key of a model: a folder or GGUF file by name and content, a hub name with its revision."""
     if model in MODELS:  # verified when it is loaded
         return model
-    path = Path(model)
+    path = path_of(model)
     if path.is_dir():
-        kinds = ("config.json", "tokenizer*.json", "*.safetensors")
-        return f"{path.name}, sha256 {_content(file for kind in kinds for file in path.glob(kind))}"
+        return f"{path.name}, sha256 {_content(model_files(path))}"
     if path.suffix == ".gguf" and path.is_file():
         return f"{path.name}, sha256 {_content([path])}"
     from probing.models.pretrained import revision_of

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from probing.models.errors import ModelError
@@ -24,6 +24,7 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     ``replace`` removes an earlier folder of this name first. What else is written next to the new
     folder, into its parent, is removed.
     """
+    made = [path for path in (folder.parent, *folder.parent.parents) if not path.exists()]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(dir=folder.parent, prefix="partial-")
@@ -32,14 +33,19 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
             f"{folder.parent} cannot be written ({error.strerror}); "
             "name another folder for models in SLR_PROBING_CACHE"
         ) from error
-    with temporary as parent:
-        partial = Path(parent) / "model"
-        partial.mkdir()
-        yield partial
-        if replace:
-            shutil.rmtree(folder, ignore_errors=True)
-        try:
-            partial.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
+    try:
+        with temporary as parent:
+            partial = Path(parent) / "model"
+            partial.mkdir()
+            yield partial
+            if replace:
+                shutil.rmtree(folder, ignore_errors=True)
+            try:
+                partial.rename(folder)
+            except OSError:
+                if not folder.is_dir():
+                    raise
+    finally:
+        for path in made:  # nothing is left where nothing came
+            with suppress(OSError):
+                path.rmdir()

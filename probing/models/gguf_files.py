@@ -5,19 +5,18 @@ a model that counts as quantised: it cannot be saved. The converted copy is read
 kept in a folder named after the file's sha256 and the versions that made it.
 """
 
-import io
-from contextlib import redirect_stderr
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
-from huggingface_hub import constants
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from probing.models.border import model_errors, without_bars
 from probing.models.cache import cache_folder, new_folder
 from probing.models.errors import ModelError
+from probing.models.inspection.gguf_header import DAMAGED, check_gguf
+from probing.models.inspection.loaded import check_loaded
 from probing.models.packaged import file_sha256
 
 
@@ -32,34 +31,26 @@ def converted(path: Path) -> Path:
         raise ModelError(f"{path} needs the package gguf: pip install gguf") from None
     folder = cache_folder() / "_".join([file_sha256(path), *versions])
     if not folder.is_dir():
+        check_gguf(path)
         with new_folder(folder) as partial:
             _convert(path, partial)
     return folder
 
 
 def _convert(path: Path, folder: Path) -> None:
-    try:
+    with model_errors(f"{path} is {DAMAGED}"), without_bars():
         from transformers import GgufConfig
 
         source: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True}
-        # With the package kernels the library would fetch compiled code for some architectures;
-        # and its progress bar does not ask whether it is wanted.
-        with patch.object(constants, "HF_HUB_OFFLINE", True), redirect_stderr(io.StringIO()):
-            tokenizer = AutoTokenizer.from_pretrained(path.parent, **source)
-            model, report = AutoModelForCausalLM.from_pretrained(
-                path.parent,
-                **source,
-                dtype=torch.float32,
-                quantization_config=GgufConfig(dequantize=True),
-                output_loading_info=True,
-            )
-    except Exception as error:  # of any kind: a parser without checks reads a file of any content
-        why = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise ModelError(
-            f"{path} is truncated, damaged or not a GGUF model that the library knows ({why})"
-        ) from error
-    if missing := sorted(report["missing_keys"]):
-        raise ModelError(f"{path} is not complete: it lacks {', '.join(missing[:3])}")
+        tokenizer = AutoTokenizer.from_pretrained(path.parent, **source)
+        model, report = AutoModelForCausalLM.from_pretrained(
+            path.parent,
+            **source,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+            output_loading_info=True,
+        )
+        check_loaded(str(path), model, tokenizer, report)
     settings = model.config.to_dict()
     settings.pop("quantization_config", None)
     with torch.device("meta"):  # without memory of its own

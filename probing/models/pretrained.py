@@ -3,16 +3,11 @@
 Nothing that can run code is loaded: weights are safetensors or GGUF, remote code is refused.
 """
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from huggingface_hub import HfApi, try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -20,11 +15,15 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
-from transformers.utils import logging
 
+from probing.models.border import model_errors, quiet
 from probing.models.downloads import DOWNLOADS, MODELS, downloaded_model
 from probing.models.errors import ModelError
 from probing.models.gguf_files import converted
+from probing.models.hub import cached_commit, latest_commit, small_files
+from probing.models.inspection.files import CONFIG, path_of, read_object
+from probing.models.inspection.folder import inspect_folder
+from probing.models.inspection.loaded import check_loaded
 from probing.models.packaged import PACKAGED, packaged_file
 from probing.models.placement import check_device_map, device_of, dtype_of, placed_like
 
@@ -71,41 +70,26 @@ def load_model(
         check_device_map(device_map, device)
     place = device_of(device)
     path = _local(name)
-    known: dict[str, Any] = {"trust_remote_code": False}
-    known["local_files_only"] = path is not None or _latest_commit(name) is None
-    with _quiet():
+    cached = path is not None or latest_commit(name) is None
+    with quiet(offline=cached), model_errors(f"{name} holds no model that can be loaded"):
         copy = converted(path) if path and path.is_file() else None
-    source = str(copy or path or name)
-    try:
-        with _quiet():
+        folder = copy or path or small_files(name, cached=cached)
+        config = inspect_folder(folder, whole=path is not None, copy=copy is not None)
+        if head and type(config) not in HEADS[head]._model_mapping:
+            raise ModelError(f"{name} has no {head} head: its architecture has none")
+        known: dict[str, Any] = {"trust_remote_code": False, "local_files_only": cached}
+        source = str(folder if path else name)
+        with model_errors(f"{name}: its tokenizer (tokenizer.json) cannot be loaded"):
             tokenizer = AutoTokenizer.from_pretrained(source, **known)
-            options |= {"use_safetensors": True, "output_loading_info": True}
-            model, report = HEADS[head].from_pretrained(source, **known, **options)
-            if device_map is None:
-                model.to(place)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        why = str(error).splitlines()[0].rstrip()
-        if why.startswith("Unrecognized configuration class") and head:
-            raise ModelError(f"{name} has no {head} head: its architecture has none") from error
-        if why.endswith(":"):  # the library continues with a list
-            why = "its config, weights or fast tokenizer are missing or damaged"
-        if copy:
-            why += f" (the converted copy {copy} can be deleted)"
-        raise ModelError(f"{name} holds no model that can be loaded: {why}") from error
-    _check_weights(name, head, model, report["missing_keys"])
-    return model.eval(), tokenizer
-
-
-def _check_weights(name: str, head: Head | None, model: Any, missing: set[str]) -> None:
-    """Refuse a model with weights that were not in its files: the library draws them at random."""
-    if head is None:  # states do not depend on a pooler
-        missing = {key for key in missing if "pooler" not in key}
-    if missing:
-        lacks = f"its weights lack {', '.join(sorted(missing)[:3])}"
-        raise ModelError(f"{name} {f'has no {head} head' if head else 'is not complete'}: {lacks}")
-    causal = [part.is_causal for part in model.modules() if hasattr(part, "is_causal")]
-    if head == "language" and causal and not any(causal):
-        raise ModelError(f"{name} has no language head: it is an encoder, which sees every word")
+        # With shapes that do not fit, the library would not say which: check_loaded does.
+        options |= {"ignore_mismatched_sizes": True, "output_loading_info": True}
+        options |= {"use_safetensors": True}
+        model, report = HEADS[head].from_pretrained(source, **known, **options)
+        if device_map is None:
+            model.to(place)
+        verified = copy is not None or name in MODELS
+        check_loaded(name, model.eval(), tokenizer, report, head=head, verified=verified)
+    return model, tokenizer
 
 
 def has_classifier(name: str) -> bool:
@@ -116,13 +100,13 @@ def has_classifier(name: str) -> bool:
     path = _local(name)
     if path is not None and path.is_file():  # a GGUF file
         return False
-    known = path is not None or _latest_commit(name) is None
-    options: dict[str, Any] = {"local_files_only": known, "trust_remote_code": False}
     try:
-        config = AutoConfig.from_pretrained(str(path or name), **options)
-    except (OSError, ValueError, KeyError):  # load_model says what is wrong
+        folder = path or small_files(name, cached=latest_commit(name) is None)
+        architectures = read_object(folder / CONFIG).get("architectures")
+    except (ModelError, OSError):  # load_model says what is wrong
         return False
-    return any("SequenceClassification" in kind for kind in config.architectures or [])
+    named = architectures if isinstance(architectures, list) else []
+    return any("SequenceClassification" in str(architecture) for architecture in named)
 
 
 def revision_of(name: str) -> str | None:
@@ -135,8 +119,7 @@ def revision_of(name: str) -> str | None:
     """
     if _local(name):
         return None
-    config = try_to_load_from_cache(name, "config.json")  # .../snapshots/<commit>/config.json
-    return _latest_commit(name) or Path(str(config)).parent.name
+    return latest_commit(name) or cached_commit(name)
 
 
 def _local(name: str) -> Path | None:
@@ -146,27 +129,13 @@ def _local(name: str) -> Path | None:
         return weights if weights.suffix == ".gguf" else weights.parent
     if name in DOWNLOADS:
         return downloaded_model(name)
-    path = Path(name)
+    path = path_of(name)
     if path.is_dir() or (path.is_file() and path.suffix == ".gguf"):
         return path
     is_path = path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1
     if is_path or path.suffix == ".gguf" or (len(path.parts) > 1 and Path(path.parts[0]).is_dir()):
         raise ModelError(f"{name} is not a folder with a model, and not a .gguf file")
     return None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the library's progress bar and its report on unused weights (a pooler's)."""
-    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bar:
-            logging.enable_progress_bar()
 
 
 def untrained_like(model: Any, seed: int = 0) -> Any:
@@ -182,25 +151,3 @@ def untrained_like(model: Any, seed: int = 0) -> Any:
         torch.manual_seed(seed)
         control = type(model)(AutoConfig.for_model(**model.config.to_dict()))
     return placed_like(control, model).eval()
-
-
-def _latest_commit(name: str) -> str | None:
-    """The last commit of a model on the hub; None if the hub does not answer but the cache has it.
-
-    This runs before loading: without a network the library retries each file for half a minute.
-    """
-    try:
-        return HfApi().model_info(name, timeout=10).sha
-    except HFValidationError:
-        raise ModelError(f"{name} is neither a folder nor a valid model name") from None
-    except RepositoryNotFoundError:  # also for private and gated models
-        raise ModelError(f"the hub has no model {name}, or asks for a login") from None
-    except Exception:  # any error of the HTTP library
-        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
-            offline = os.environ.get("HF_HUB_OFFLINE") == "1"
-            why = "HF_HUB_OFFLINE is set" if offline else "it does not answer"
-            raise ModelError(
-                f"{name} is not {', '.join(MODELS)}, a folder or a .gguf file, and could not be "
-                f"downloaded from the hub ({why}); download it where there is a network"
-            ) from None
-        return None

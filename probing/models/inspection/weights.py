@@ -1,0 +1,109 @@
+"""The tensors in the weight files of a folder, by name: shapes and types, without their numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from probing.models.errors import ModelError
+from probing.models.inspection.files import (
+    INDEX,
+    is_plain_name,
+    is_there,
+    ordinary,
+    quoted,
+    read_object,
+)
+
+SINGLE = "model.safetensors"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
+PER_DEVICE = "shard-*-model-*.safetensors"  # which the library would prefer to the whole model
+FLOATS = {"F16", "BF16", "F32", "F64"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor as it is stored: its type (F32, I64, ...) and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of its entries."""
+        product = 1
+        for length in self.shape:
+            product *= length
+        return product
+
+
+def stored_tensors(folder: Path) -> dict[str, Stored]:
+    """Every tensor that loading this folder would read.
+
+    >>> stored_tensors(Path("results/transformer"))["classifier.bias"].shape
+    """
+    for path in folder.glob(PER_DEVICE):
+        raise ModelError(f"{path} is a part of a model per device; save the whole model")
+    index = folder / INDEX
+    if is_there(folder / SINGLE):
+        tensors = read_header(folder / SINGLE)
+    elif is_there(index):
+        tensors = {}
+        for name, keys in shards(index).items():
+            shard = read_header(folder / name)
+            if absent := sorted(keys - shard.keys()):
+                raise ModelError(f"{folder / name} lacks {quoted(absent[0])}, which {INDEX} names")
+            tensors |= shard
+    else:
+        raise ModelError(f"{folder} holds no model: {_no_weights(folder)}")
+    for name, tensor in tensors.items():
+        if name.endswith("weight") and len(tensor.shape) > 1 and tensor.dtype not in FLOATS:
+            raise ModelError(
+                f"{folder}: {quoted(name)} is stored as {tensor.dtype}, which needs the scales of "
+                "a quantised format; save the model in float32 or bfloat16"
+            )
+    return tensors
+
+
+def _no_weights(folder: Path) -> str:
+    for pattern in PICKLES:
+        for path in folder.glob(pattern):
+            return f"{path.name} can run code and is not loaded; save the model as safetensors"
+    return f"it has neither {SINGLE} nor {INDEX}"
+
+
+def shards(index: Path) -> Mapping[str, set[str]]:
+    """The names of the files of a sharded checkpoint, each with the tensors it should hold."""
+    weight_map = read_object(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise ModelError(f"{index}: weight_map is {quoted(weight_map)}, not tensors by file")
+    files: dict[str, set[str]] = {}
+    for key, name in weight_map.items():
+        if not is_plain_name(name) or not name.endswith(".safetensors"):
+            raise ModelError(
+                f"{index} says that {quoted(key)} is in {quoted(name)}; it must be in a "
+                ".safetensors file of the same folder"
+            )
+        files.setdefault(name, set()).add(key)
+    return files
+
+
+def read_header(path: Path) -> dict[str, Stored]:
+    """The tensors of one file; the library checks that they fit the file and do not overlap."""
+    ordinary(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {
+                name: Stored(part.get_dtype(), tuple(part.get_shape()))
+                for name, part in slices.items()
+            }
+    except SafetensorError as error:
+        raise ModelError(
+            f"{path} holds no model that can be loaded: it is truncated, damaged or not a "
+            f"safetensors file ({error})"
+        ) from error
+    if not tensors:
+        raise ModelError(f"{path} holds no model: it has 0 tensors")
+    return tensors
