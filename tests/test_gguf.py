@@ -1,14 +1,19 @@
 """A GGUF file is the model that was written into it, or is refused in one line."""
 
 import hashlib
+import os
+import re
+import struct
 import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from bad_input import REFUSED, call
 from gguf_models import llama, write_gguf
 from small_models import byte_level
 
@@ -17,7 +22,7 @@ from probing.models import gguf_files, packaged
 from probing.models.cache import cache_folder
 from probing.models.errors import ModelError
 from probing.models.packaged import PACKAGED, packaged_file
-from probing.models.pretrained import load_model, revision_of, untrained_like
+from probing.models.pretrained import has_classifier, load_model, revision_of, untrained_like
 from studies.settings import model_key
 
 
@@ -84,7 +89,7 @@ def test_a_file_is_converted_once_and_whole_or_not_at_all(
         context.setattr("transformers.PreTrainedTokenizerFast.save_pretrained", stop)
         with pytest.raises(KeyboardInterrupt):
             load_model(str(file))
-    assert list(cache.iterdir()) == []
+    assert not cache.exists()
     load_model(str(file))
     (folder,) = cache.iterdir()
     for name in ("transformers", "gguf"):
@@ -130,8 +135,8 @@ def test_a_truncated_file_is_one_clear_line(
     content = file.read_bytes()
     path = tmp_path / "part.gguf"
     path.write_bytes(content[: int(share * len(content))])
-    refused(path, "is truncated, damaged")
-    assert not cache.exists() or list(cache.iterdir()) == []
+    refused(path, "is truncated, damaged" if share else "is empty")
+    assert not cache.exists()
 
 
 def refused(path: Path, message: str) -> None:
@@ -148,9 +153,9 @@ def test_foreign_and_incomplete_files_are_one_clear_line(
     path.write_bytes(b"PK\x03\x04 something else entirely" * 100)
     refused(path, "not a GGUF model that the library knows")
     path.write_bytes(file.read_bytes().replace(b"llama", b"zebra"))
-    refused(path, "not a GGUF model that the library knows .*zebra")
+    refused(path, "not a GGUF model that the library knows.*zebra")
     write_gguf(path, original, pieces, leave_out="blk.1.ffn_up.weight")
-    refused(path, "not complete: it lacks model.layers.1.mlp.up_proj.weight")
+    refused(path, "not complete: its weights lack model.layers.1.mlp.up_proj.weight")
     refused(tmp_path / "nowhere.gguf", "not a .gguf file")
 
 
@@ -245,3 +250,58 @@ def test_smollm2_knows_the_capital_of_france(
     monkeypatch.setitem(packaged.PACKAGED, "smollm2", fake)
     with pytest.raises(ModelError, match="sha256"):
         load_model("smollm2")
+
+
+def with_value(file: Path, key: str, value: int) -> bytes:
+    """The content of the file with another 32-bit number behind a key of its header."""
+    content = file.read_bytes()
+    place = content.index(key.encode()) + len(key) + 4  # behind its type
+    return content[:place] + struct.pack("<I", value) + content[place + 4 :]
+
+
+def hostile_files(file: Path) -> dict[str, tuple[bytes, str]]:
+    content = file.read_bytes()
+    many, infinite = struct.pack("<Q", 2**62), np.float32("inf").tobytes()
+    return {
+        "version 1": (content[:4] + struct.pack("<I", 1) + content[8:], "version 1"),
+        "version 77": (content[:4] + struct.pack("<I", 77) + content[8:], "version 77"),
+        "2^62 tensors": (content[:8] + many + content[16:], "announces"),
+        "2^62 values": (content[:16] + many + content[24:], "announces"),
+        "a key of 2^62": (content[:24] + many + content[32:], "announces"),
+        "no tensors": (content[:8] + bytes(8) + content[16:], "no tensors"),
+        "10^9 layers": (with_value(file, "llama.block_count", 10**9), "block_count"),
+        "90 000 layers": (with_value(file, "llama.block_count", 90_000), "90000 layers"),
+        "one layer": (with_value(file, "llama.block_count", 1), "layers.1|blk.1"),
+        "3 layers": (with_value(file, "llama.block_count", 3), "lack"),
+        "no width": (with_value(file, "llama.embedding_length", 0), "hidden_size 0"),
+        "width 10^9": (with_value(file, "llama.embedding_length", 10**9), "width 1000000000"),
+        "10^9 positions": (with_value(file, "llama.context_length", 10**9), "positions"),
+        "10^6 heads": (with_value(file, "llama.attention.head_count", 10**6), "head_count"),
+        "5 heads": (with_value(file, "llama.attention.head_count", 5), "."),
+        "an infinite weight": (content[:-4] + infinite, "infinite"),
+        "an empty file": (b"", "is empty"),
+    }
+
+
+def test_hostile_files_are_refused_and_leave_no_copy(
+    file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.gguf"
+    for what, (content, message) in hostile_files(file).items():
+        path.write_bytes(content)
+        ended = call(lambda: load_model(str(path)), within=tmp_path)
+        assert ended.outcome == REFUSED, (what, ended)
+        assert re.search(message, ended.said), (what, ended.said)
+    path.unlink()
+    for make in (os.mkfifo, Path.mkdir):
+        make(path)
+        ended = call(lambda: load_model(str(path)), within=tmp_path, seconds=3)
+        assert ended.outcome == REFUSED, (make, ended)
+        assert not has_classifier_or_refused(path)
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert capfd.readouterr() == ("", "")
+
+
+def has_classifier_or_refused(path: Path) -> bool:
+    ended = call(lambda: has_classifier(str(path)), within=path.parent)
+    return ended.outcome != REFUSED and ended.value is not False
