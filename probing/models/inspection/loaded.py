@@ -89,6 +89,8 @@ def check_finite(name: str, model: Any) -> None:
 
 def check_reading(name: str, model: Any, tokens: list[int]) -> None:
     """Refuse a model that fails on a sentence, or whose answer is not finite."""
+    if model.device.type == "meta":  # without numbers, as in tests of placement
+        return
     ids = torch.tensor([tokens], device=model.device)
     failure = f"{name} cannot read a sentence"
     with model_errors(failure), torch.no_grad(), torch.random.fork_rng(devices=[]):
