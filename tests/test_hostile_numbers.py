@@ -242,18 +242,8 @@ START = Overlaps(np.array([0.1, 0.2]), np.array([0.1, 0.2]), 0.0, 0.0, 0.0)
 STEPS: dict[str, Any] = {"lam": 0.1, "step_size": 1e-3, "n_steps": 5, "log_every": 5}
 X = np.random.default_rng(0).standard_normal((20, 5, 4))
 WRONG: tuple[Any, ...] = (
-    float("nan"),
-    float("inf"),
-    -2,
-    True,
-    "x",
-    "z" * 10**5,
-    10**400,
-    1j,
-    None,
-    {},
-    np.bool_(1),
-)
+    float("nan"), float("inf"), -2, True, "x", "z" * 10**5, 10**400, 1j, None, {}, np.bool_(1),
+)  # fmt: skip
 
 
 def rng() -> np.random.Generator:
@@ -278,7 +268,6 @@ LIBRARY: dict[str, Callable[[Any], Any]] = {
     **by_name(lambda **x: sgd(TASK, START, **STEPS, **x, rng=rng()), "batch_size"),
     "overlaps": lambda x: pgd(TASK, START._replace(kappa=x), **STEPS),
     "risk": lambda x: excess_risk(TASK, ALIGNED, x),
-    "risk of": lambda x: excess_risk(TASK, ALIGNED._replace(rho=x), 0.1),
     "oracle": lambda x: oracle_excess_risk(TASK, x, "softmax"),
     "runs": lambda x: start_on_sphere(TASK, x, rng()),
     "runs on M": lambda x: start_on_manifold(TASK, x, rng()),
@@ -307,6 +296,17 @@ def tried(functions: dict[str, Callable[[Any], Any]], within: Path) -> dict[str,
 @pytest.mark.filterwarnings("error")
 def test_slr_refuses_what_is_not_a_number(here: Path) -> None:
     assert not failures(tried(LIBRARY, here))
+
+
+def test_a_risk_is_that_of_numbers(here: Path) -> None:
+    wrong = [value for value in WRONG if value != -2]  # the formula has a value there
+    tries = {str(i): ALIGNED._replace(rho=value) for i, value in enumerate(wrong)}
+    assert not failures(
+        {
+            name: call(functools.partial(excess_risk, TASK, overlaps, 0.1), within=here)
+            for name, overlaps in tries.items()
+        }
+    )
 
 
 def test_an_experiment_refuses_what_is_not_a_number(here: Path) -> None:
@@ -397,7 +397,7 @@ def test_arguments_of_any_kind_are_one_line(here: Path) -> None:
 
 def test_a_closed_pipe_ends_a_command_quietly(here: Path) -> None:
     """What was finished is whole; nothing is said, not even when the interpreter ends."""
-    study = ["pgd-manifold", "--smoke", "--runs", "1", "--output", "out"]
+    study = ["yardsticks", "--smoke", "--output", "out"]
     processes = []
     for arguments in (["sweep", "--help"], study):
         process = subprocess.Popen(
@@ -413,4 +413,4 @@ def test_a_closed_pipe_ends_a_command_quietly(here: Path) -> None:
         with process:
             assert process.stderr
             assert (process.stderr.read(), process.wait()) == (b"", 141)
-    assert (here / "out" / "pgd-manifold" / "files.json").is_file()
+    assert (here / "out" / "yardsticks" / "files.json").is_file()

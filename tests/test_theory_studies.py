@@ -67,7 +67,7 @@ def test_an_entry_that_is_not_a_number_is_in_a_documented_column(study: Study, s
 
 
 def undocumented(folder: Path) -> set[str]:
-    """Columns of tables with entries that are missing or infinite, unless studies.study says why."""
+    """Columns with entries that are missing or infinite, unless studies.study says why."""
     found = set()
     for path in folder.glob("*.parquet"):
         table = pd.read_parquet(path)
