@@ -108,14 +108,9 @@ def test_a_number_that_is_never_right_is_refused(name: str, here: Path) -> None:
 TOO_LARGE = {  # for any machine, or for the kind of number
     "slr portrait --runs": MORE_THAN_MEMORY,
     "slr pgd-schedule --starts random --runs": MORE_THAN_MEMORY,
-    "slr noise-length --runs": MORE_THAN_MEMORY,
-    "slr scaling --runs": MORE_THAN_MEMORY,
     "slr success --runs": MORE_THAN_MEMORY,
-    "slr softmax --runs": MORE_THAN_MEMORY,
-    "slr softmax-length --runs": MORE_THAN_MEMORY,
     "slr layer --runs": MORE_THAN_MEMORY,
     "slr layer --d": MORE_THAN_MEMORY,
-    "slr locations --runs": MORE_THAN_MEMORY,
     "slr locations --d": MORE_THAN_MEMORY,
     "slr pgd-manifold --steps": str(10**15),
     "slr pgd-manifold --starts random --d": str(10**19),
@@ -154,6 +149,14 @@ def test_a_number_that_is_too_large_is_refused(here: Path) -> None:
     memory = ends[f"slr portrait --runs {MORE_THAN_MEMORY}"].said
     assert "would take about" in memory
     assert "this machine has" in memory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["noise-length", "scaling", "softmax", "softmax-length", "locations"]
+)
+def test_more_runs_than_memory_are_refused_by_every_study(name: str, here: Path) -> None:
+    assert run(f"slr {name} --runs", MORE_THAN_MEMORY, within=here).outcome == REFUSED
 
 
 # ---- grids and clusters
@@ -395,22 +398,26 @@ def test_arguments_of_any_kind_are_one_line(here: Path) -> None:
 # ---- a closed pipe
 
 
-def test_a_closed_pipe_ends_a_command_quietly(here: Path) -> None:
-    """What was finished is whole; nothing is said, not even when the interpreter ends."""
-    study = ["yardsticks", "--smoke", "--output", "out"]
-    processes = []
-    for arguments in (["sweep", "--help"], study):
-        process = subprocess.Popen(
-            [sys.executable, ROOT / "scripts" / "run_slr.py", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )
+def end_without_reader(arguments: list[str]) -> tuple[bytes, int]:
+    """What run_slr.py says and its exit code, if nobody reads its output."""
+    with subprocess.Popen(
+        [sys.executable, ROOT / "scripts" / "run_slr.py", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:
         assert process.stdout
+        assert process.stderr
         process.stdout.close()
-        processes.append(process)
-    for process in processes:
-        with process:
-            assert process.stderr
-            assert (process.stderr.read(), process.wait()) == (b"", 141)
+        return process.stderr.read(), process.wait()
+
+
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
+    """Nothing is said, not even when the interpreter ends."""
+    assert end_without_reader(["sweep", "--help"]) == (b"", 141)
+
+
+@pytest.mark.slow
+def test_a_study_whose_pipe_is_closed_is_whole(here: Path) -> None:
+    assert end_without_reader(["yardsticks", "--smoke", "--output", "out"]) == (b"", 141)
     assert (here / "out" / "yardsticks" / "files.json").is_file()
