@@ -1,5 +1,6 @@
 """Checks of numbers: each raises a ValueError with one line that says what is wrong."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,13 @@ def check_whole(least: int, *, most: int = LARGEST, **values: Any) -> None:
             )
 
 
-def check_size(**values: Any) -> None:
-    """Raise ValueError for the first number or array that is negative or not finite."""
+def check_size(*, most: float = math.inf, **values: Any) -> None:
+    """Raise ValueError for the first number or array that is negative, not finite or too large."""
     for name, value in values.items():
         if not (is_real(value) and np.greater_equal(value, 0).all()):
             raise ValueError(f"{name} must be at least 0 and finite, not {quoted(value)}")
-        if np.greater(value, HUGE).any():
-            raise ValueError(f"{name} must be at most {HUGE:g}, not {quoted(value)}")
+        if np.greater(value, most).any():
+            raise ValueError(f"{name} must be at most {most:g}, not {quoted(value)}")
 
 
 def check_between(low: float, high: float, **values: Any) -> None:

@@ -7,7 +7,7 @@ with one-dimensional integrals. The functions here choose the module.
 from types import ModuleType
 from typing import Any, Literal
 
-from slr.checks import check_size, is_real, quoted
+from slr.checks import HUGE, check_size, is_real, quoted
 from slr.gates import erf, softmax
 from slr.overlaps import Overlaps
 from slr.task import Task
@@ -25,7 +25,7 @@ def gate_module(gate: str) -> ModuleType:
 
 def check_point(overlaps: Overlaps, lam: Any) -> None:
     """Raise ValueError unless overlaps and lam are finite numbers, or arrays of them."""
-    check_size(lam=lam)
+    check_size(most=HUGE, lam=lam)
     if not all(map(is_real, overlaps)):
         raise ValueError("the overlaps must be finite numbers")
 

@@ -108,14 +108,9 @@ def test_a_number_that_is_never_right_is_refused(name: str, here: Path) -> None:
 TOO_LARGE = {  # for any machine, or for the kind of number
     "slr portrait --runs": MORE_THAN_MEMORY,
     "slr pgd-schedule --starts random --runs": MORE_THAN_MEMORY,
-    "slr noise-length --runs": MORE_THAN_MEMORY,
-    "slr scaling --runs": MORE_THAN_MEMORY,
     "slr success --runs": MORE_THAN_MEMORY,
-    "slr softmax --runs": MORE_THAN_MEMORY,
-    "slr softmax-length --runs": MORE_THAN_MEMORY,
     "slr layer --runs": MORE_THAN_MEMORY,
     "slr layer --d": MORE_THAN_MEMORY,
-    "slr locations --runs": MORE_THAN_MEMORY,
     "slr locations --d": MORE_THAN_MEMORY,
     "slr pgd-manifold --steps": str(10**15),
     "slr pgd-manifold --starts random --d": str(10**19),
@@ -154,6 +149,14 @@ def test_a_number_that_is_too_large_is_refused(here: Path) -> None:
     memory = ends[f"slr portrait --runs {MORE_THAN_MEMORY}"].said
     assert "would take about" in memory
     assert "this machine has" in memory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["noise-length", "scaling", "softmax", "softmax-length", "locations"]
+)
+def test_more_runs_than_memory_are_refused_by_every_study(name: str, here: Path) -> None:
+    assert run(f"slr {name} --runs", MORE_THAN_MEMORY, within=here).outcome == REFUSED
 
 
 # ---- grids and clusters
@@ -242,18 +245,8 @@ START = Overlaps(np.array([0.1, 0.2]), np.array([0.1, 0.2]), 0.0, 0.0, 0.0)
 STEPS: dict[str, Any] = {"lam": 0.1, "step_size": 1e-3, "n_steps": 5, "log_every": 5}
 X = np.random.default_rng(0).standard_normal((20, 5, 4))
 WRONG: tuple[Any, ...] = (
-    float("nan"),
-    float("inf"),
-    -2,
-    True,
-    "x",
-    "z" * 10**5,
-    10**400,
-    1j,
-    None,
-    {},
-    np.bool_(1),
-)
+    float("nan"), float("inf"), -2, True, "x", "z" * 10**5, 10**400, 1j, None, {}, np.bool_(1),
+)  # fmt: skip
 
 
 def rng() -> np.random.Generator:
@@ -278,7 +271,6 @@ LIBRARY: dict[str, Callable[[Any], Any]] = {
     **by_name(lambda **x: sgd(TASK, START, **STEPS, **x, rng=rng()), "batch_size"),
     "overlaps": lambda x: pgd(TASK, START._replace(kappa=x), **STEPS),
     "risk": lambda x: excess_risk(TASK, ALIGNED, x),
-    "risk of": lambda x: excess_risk(TASK, ALIGNED._replace(rho=x), 0.1),
     "oracle": lambda x: oracle_excess_risk(TASK, x, "softmax"),
     "runs": lambda x: start_on_sphere(TASK, x, rng()),
     "runs on M": lambda x: start_on_manifold(TASK, x, rng()),
@@ -307,6 +299,17 @@ def tried(functions: dict[str, Callable[[Any], Any]], within: Path) -> dict[str,
 @pytest.mark.filterwarnings("error")
 def test_slr_refuses_what_is_not_a_number(here: Path) -> None:
     assert not failures(tried(LIBRARY, here))
+
+
+def test_a_risk_is_that_of_numbers(here: Path) -> None:
+    wrong = [value for value in WRONG if value != -2]  # the formula has a value there
+    tries = {str(i): ALIGNED._replace(rho=value) for i, value in enumerate(wrong)}
+    assert not failures(
+        {
+            name: call(functools.partial(excess_risk, TASK, overlaps, 0.1), within=here)
+            for name, overlaps in tries.items()
+        }
+    )
 
 
 def test_an_experiment_refuses_what_is_not_a_number(here: Path) -> None:
@@ -395,22 +398,26 @@ def test_arguments_of_any_kind_are_one_line(here: Path) -> None:
 # ---- a closed pipe
 
 
-def test_a_closed_pipe_ends_a_command_quietly(here: Path) -> None:
-    """What was finished is whole; nothing is said, not even when the interpreter ends."""
-    study = ["pgd-manifold", "--smoke", "--runs", "1", "--output", "out"]
-    processes = []
-    for arguments in (["sweep", "--help"], study):
-        process = subprocess.Popen(
-            [sys.executable, ROOT / "scripts" / "run_slr.py", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )
+def end_without_reader(arguments: list[str]) -> tuple[bytes, int]:
+    """What run_slr.py says and its exit code, if nobody reads its output."""
+    with subprocess.Popen(
+        [sys.executable, ROOT / "scripts" / "run_slr.py", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:
         assert process.stdout
+        assert process.stderr
         process.stdout.close()
-        processes.append(process)
-    for process in processes:
-        with process:
-            assert process.stderr
-            assert (process.stderr.read(), process.wait()) == (b"", 141)
-    assert (here / "out" / "pgd-manifold" / "files.json").is_file()
+        return process.stderr.read(), process.wait()
+
+
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
+    """Nothing is said, not even when the interpreter ends."""
+    assert end_without_reader(["sweep", "--help"]) == (b"", 141)
+
+
+@pytest.mark.slow
+def test_a_study_whose_pipe_is_closed_is_whole(here: Path) -> None:
+    assert end_without_reader(["yardsticks", "--smoke", "--output", "out"]) == (b"", 141)
+    assert (here / "out" / "yardsticks" / "files.json").is_file()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from slr.checks import check_size, check_whole, quoted
+from slr.checks import HUGE, check_size, check_whole, quoted
 from slr.dynamics import reduced
 from slr.dynamics.steps import MIN_D_SGD
 from slr.dynamics.trajectory import LONGEST, Trajectory, check_log
@@ -46,7 +46,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         _ = self.task, gate_module(self.gate)
-        check_size(lam=self.lam, lam_decay=self.lam_decay, step_size=self.step_size)
+        check_size(lam_decay=self.lam_decay, step_size=self.step_size)
+        check_size(most=HUGE, lam=self.lam)
         check_whole(0, most=LONGEST, n_steps=self.n_steps)
         check_whole(0, seed=self.seed)
         check_whole(1, batch_size=self.batch_size, log_every=self.log_every, runs=self.runs)

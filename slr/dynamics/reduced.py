@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from slr.checks import check_size, check_whole, is_real
+from slr.checks import HUGE, check_size, check_whole, is_real
 from slr.compiled import compiled
 from slr.dynamics.batch_step import empty_batch, sgd_step
 from slr.dynamics.groups import Group, groups_of
@@ -135,6 +135,7 @@ def _prepare(
     check_gram(task, Overlaps(*states.T))
     named = {"lam": lam, "lam_decay": lam_decay, "step_size": step_size}
     check_size(**named)
+    check_size(most=HUGE, lam=lam)
     for name, value in named.items():
         if np.shape(value) not in ((), (len(states),)):
             shape = np.shape(value)

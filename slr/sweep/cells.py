@@ -103,7 +103,7 @@ def _value(name: str, kind: Any, value: Any) -> Value:
         return str(value)  # Experiment checks it
     try:
         number = float(value)
-        if isinstance(value, bool) or (kind is int and not number.is_integer()):
+        if isinstance(value, bool | np.bool_) or (kind is int and not number.is_integer()):
             raise ValueError
         # 10**17 + 1 is not a float: an integer stays an integer
         is_integer = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
