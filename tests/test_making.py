@@ -6,10 +6,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from bad_input import REFUSED, call
+from damage import to_pipe, to_same_size_and_time
 
 from studies import reproduce
 from studies.making import ensure, make, with_needs
 from studies.results import read_json, write_json
+from studies.settings import differences
 from studies.study import Options, Result, Study
 
 
@@ -87,6 +90,46 @@ def test_a_damaged_result_is_made_again_for_another_study(tmp_path: Path) -> Non
     (tmp_path / "x" / "numbers.parquet").unlink()
     ensure(study, options)
     assert len(made) == 2
+
+
+def test_a_file_altered_by_hand_with_its_size_is_noticed(tmp_path: Path) -> None:
+    made: list[Any] = []
+    study, options = counting(made), Numbered(output=tmp_path / "x")
+    make(study, options)
+    to_same_size_and_time(tmp_path / "x" / "numbers.parquet")
+    with pytest.raises(FileExistsError, match="not whole"):
+        make(study, options)
+    ensure(study, options)
+    assert len(made) == 2
+    assert pd.read_parquet(tmp_path / "x" / "numbers.parquet")["seed"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", "NaN", '"x"', "null", "[" * 10**5, "\0", "pipe"]
+)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_result_with_damaged_settings_is_left_alone(
+    text: str, overwrite: bool, tmp_path: Path
+) -> None:
+    made: list[Any] = []
+    study, options = counting(made), Numbered(output=tmp_path / "x", overwrite=overwrite)
+    make(study, options)
+    settings = tmp_path / "x" / "settings.json"
+    if text == "pipe":
+        to_pipe(settings)
+    else:
+        settings.write_text(text)
+    for entry in (make, ensure):
+        ended = call(lambda entry=entry: entry(study, options), within=tmp_path)  # type: ignore[misc]
+        assert ended.outcome == REFUSED, ended.said
+        assert str(tmp_path / "x") in ended.said
+    assert len(made) == 1
+
+
+def test_long_settings_are_cut_in_an_error_line() -> None:
+    (change,) = differences({"texts": ["word"] * 1000}, {"texts": ["other"] * 1000})
+    assert len(change) < 130
+    assert change.startswith("texts word word")
 
 
 def test_what_a_study_needs_is_made_first_and_once(tmp_path: Path) -> None:
