@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from data_gen.quoting import quoted
+
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
 
@@ -85,17 +87,6 @@ def _encoded(
     except Exception as error:  # tokenizers raises Exception itself, such as for a missing [UNK]
         why = " ".join(str(error).split()) or type(error).__name__
         raise AlignmentError(f"the tokenizer fails on these texts: {quoted(why, 150)}") from error
-
-
-def quoted(value: Any, most: int = 60) -> str:
-    """A value as an error message shows it: as Python writes it, the start of a long one.
-
-    >>> quoted("my dog is nice"), quoted("abcdefgh", most=3)
-    ("'my dog is nice'", "'abc'... (8 characters)")
-    """
-    if not isinstance(value, str):
-        return type(value).__name__ if isinstance(value, list | dict) else str(value)[:most]
-    return repr(value[:most]) + (f"... ({len(value)} characters)" if len(value) > most else "")
 
 
 def _tokens_inside(

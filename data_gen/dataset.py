@@ -22,6 +22,9 @@ MAX_CHARACTERS = 1_000_000_000  # of all texts: as many bytes again for their wo
 class DatasetError(ValueError):
     """A request that the data cannot meet; the message is one line that says what to do."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
 
 def build_dataset(
     spec: str | Path | Spec = "sentiment", *, extended: bool = False, max_rows: int = MAX_ROWS
@@ -71,7 +74,7 @@ def stream_dataset(
     spec = read_spec(spec)
     if split not in spec.splits:
         problem = f"{shortened(spec.name, 80)} has no split {quoted(split)}"
-        raise DatasetError(one_line(f"{problem}; it has {listed(spec.splits)}"))
+        raise DatasetError(f"{problem}; it has {listed(spec.splits)}")
     sentences = replace(spec.splits[split], sample=0) if whole else spec.splits[split]
     n = sentences.n_sentences
     if not 1 <= n_shards <= n:
@@ -114,7 +117,7 @@ def chosen_splits(spec: Spec, *, extended: bool, max_rows: int = MAX_ROWS) -> li
     """The splits to build, or a DatasetError if they cannot be built."""
     if extended and not any(split.extended for split in spec.splits.values()):
         name = shortened(spec.name, 80)
-        raise DatasetError(one_line(f"{name} has no extended splits; leave the option out"))
+        raise DatasetError(f"{name} has no extended splits; leave the option out")
     splits = [split for split in spec.splits.values() if extended or not split.extended]
     rows = sum(split.n_sentences for split in splits)
     if rows > max_rows:

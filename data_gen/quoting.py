@@ -61,11 +61,30 @@ def shortened(text: str, most: int) -> str:
     return f"{text[:head]}...{text[head + 3 - most :]}"
 
 
-def one_line(text: str) -> str:
-    """The text as one printable line of at most 300 characters."""
-    text = shortened(text, 4 * LONGEST_LINE)  # before every character is looked at
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return shortened(shown, LONGEST_LINE)
+def one_line(text: str, most: int = LONGEST_LINE) -> str:
+    """The text as one printable line of at most ``most`` characters.
+
+    Of a longer one the start is kept, which says where the fault is, and the end, which says what
+    to do. What does not print is escaped: a file must not write to the terminal.
+
+    >>> one_line("start " + "x" * 1000 + " end", most=60)
+    'start xxxxxxx ... (990 more characters) ...  xxx end'
+    """
+    sample = text if len(text) < 20_000 else text[:10_000] + text[-10_000:]
+    line = " ".join(printable(" ".join(sample.split())).split())
+    if len(line) <= most:
+        return line
+    room = most - 40
+    start = 2 * room // 3
+    left_out = spaced(len(text) - room)
+    return f"{line[:start]} ... ({left_out} more characters) ... {line[start - room :]}"
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what does not print: control and bidi characters, surrogates."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def spaced(number: int) -> str:

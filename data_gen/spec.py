@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_gen.quoting import one_line, shortened
+from data_gen.quoting import shortened
 from data_gen.reader.lexicon import Lexicon, LexiconReader
 from data_gen.reader.shapes import Shapes, SpecError
 from data_gen.reader.soundness import check_balance, check_repeats
@@ -68,7 +68,7 @@ def read_spec(spec: str | Path | Spec) -> Spec:
         path = SPEC_FOLDER / f"{spec}.toml"
     elif not exists(path) or path.is_dir():
         hint = f"give the path of a TOML file or one of {', '.join(builtin_specs())}"
-        raise SpecError(one_line(f"{shown(path)}: no such spec: {hint}"))
+        raise SpecError(f"{shown(path)}: no such spec: {hint}")
     text = read_text(path, most_bytes=MOST_BYTES, error=SpecError).replace("\r\n", "\n")
     return parse_spec(_toml(text, path), file=str(path), text=text)
 

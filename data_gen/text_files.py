@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from data_gen.quoting import one_line, shortened, spaced
+from data_gen.quoting import shortened, spaced
 
 LONGEST_PATH = 120  # characters of a path in an error line
 
@@ -18,11 +18,11 @@ def read_text(path: Path, *, most_bytes: int, error: type[ValueError]) -> str:
     try:
         content = path.read_bytes()
     except OSError as problem:
-        raise error(one_line(f"{shown(path)} cannot be read: {problem.strerror}")) from problem
+        raise error(f"{shown(path)} cannot be read: {problem.strerror}") from problem
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise error(one_line(f"{shown(path)} is not UTF-8 text; save it as UTF-8")) from None
+        raise error(f"{shown(path)} is not UTF-8 text; save it as UTF-8") from None
 
 
 def check_file(path: Path, *, most_bytes: int, error: type[ValueError]) -> None:
@@ -32,12 +32,12 @@ def check_file(path: Path, *, most_bytes: int, error: type[ValueError]) -> None:
     except (OSError, ValueError) as problem:  # ValueError: a path with a NUL
         missing = isinstance(problem, FileNotFoundError | NotADirectoryError)
         why = "does not exist" if missing else "cannot be read; check its name and permissions"
-        raise error(one_line(f"{shown(path)} {why}")) from problem
+        raise error(f"{shown(path)} {why}") from problem
     if not stat.S_ISREG(status.st_mode):
-        raise error(one_line(f"{shown(path)} is not a regular file; give a file"))
+        raise error(f"{shown(path)} is not a regular file; give a file")
     if status.st_size > most_bytes:
         size = f"{spaced(status.st_size)} bytes, more than the limit of {spaced(most_bytes)}"
-        raise error(one_line(f"{shown(path)} has {size}"))
+        raise error(f"{shown(path)} has {size}")
 
 
 def exists(path: Path) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-LONGEST = 300  # characters of an error line
+from data_gen.quoting import one_line
+
 CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1  # as shells report it
 INTERRUPTED = 130
 
@@ -48,29 +49,8 @@ def ending(*, last: bool) -> Iterator[None]:
 
 def fail(message: str, code: int = 2) -> NoReturn:
     """End the program with an error line."""
-    print(error_line(message), file=sys.stderr, flush=True)
+    print(one_line(f"error: {message}"), file=sys.stderr, flush=True)
     raise SystemExit(code)
-
-
-def error_line(message: str) -> str:
-    """A message as one printable line of at most LONGEST characters.
-
-    Messages quote files and arguments, which must not write to the terminal: characters that do not
-    print are escaped. Of a longer message the middle is cut: its start says where the fault is, its
-    end what to do.
-    """
-    line = "error: " + printable(" ".join(message.split()))
-    if len(line) <= LONGEST:
-        return line
-    start, end = LONGEST * 2 // 3, LONGEST // 4
-    return f"{line[:start]}... ({len(line) - start - end} more) ...{line[-end:]}"
-
-
-def printable(text: str) -> str:
-    """The text with escapes for what does not print: control and bidi characters, surrogates."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 def _write_anything() -> None:

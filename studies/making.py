@@ -12,8 +12,8 @@ from itertools import groupby
 from pathlib import Path
 
 from studies.rendering import as_text
-from studies.results import SETTINGS, check_output, is_current, read_json, result_folder
 from studies.settings import differences, settings_of
+from studies.storage.results import SETTINGS, check_output, is_current, read_json, result_folder
 from studies.study import Need, Options, Result, Study, Tables
 from studies.workers import in_parallel
 

@@ -27,8 +27,8 @@ from studies.practice import (
     probed,
     transformer,
 )
-from studies.results import read_json
 from studies.settings import ROOT
+from studies.storage.results import read_json
 from studies.study import Need, Study
 from studies.workers import in_parallel
 

@@ -10,7 +10,6 @@ import ast
 import functools
 import hashlib
 import inspect
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from importlib import metadata
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from data_gen import DatasetError
+from data_gen.quoting import one_line
 from data_gen.sources.rows import MOST_BYTES
 from data_gen.text_files import check_file, exists
 from probing.models.downloads import MODELS
@@ -34,8 +34,8 @@ COMPUTING = (
 FRAME = {  # modules of studies/ that handle results without changing them
     f"studies.{name}"
     for name in (
-        "study bounds tables making rendering results files settings workers command_line ending "
-        "catalogue"
+        "study bounds making rendering settings workers command_line ending catalogue "
+        "storage.results storage.files storage.tables"
     ).split()
 }
 PLACES = {  # where and how, not what
@@ -79,7 +79,7 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
 
 def _short(value: Any) -> str:
     words = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return textwrap.shorten(words.split(", sha256")[0], 50, placeholder=" ...") or "none"
+    return one_line(words.split(", sha256")[0], 60) or "none"
 
 
 def key_of(name: str, value: Any) -> Any:

@@ -18,7 +18,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from studies.bounds import TheorySeed, check_bounds
-from studies.tables import Tables as Tables
+from studies.storage.tables import Tables as Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from studies.bounds import Seed, check_bounds
-from studies.results import SETTINGS, read_json
+from studies.storage.results import SETTINGS, read_json
 from studies.study import Tables
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from data_gen import AlignmentError
-from data_gen.alignment import quoted
+from data_gen.quoting import quoted
 from probing.states.attention import Call, attending
 from probing.states.extraction import POSITIONS, extract, read
 from probing.states.limits import check_finite, check_lengths, n_positions

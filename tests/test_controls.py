@@ -36,7 +36,7 @@ from probing.probes.linear import LinearProbe
 from probing.states.tokens import Tokens
 from studies.making import make
 from studies.practice import controls as script
-from studies.results import write_json
+from studies.storage.results import write_json
 from studies.study import Claim, Tables
 
 D, N_WORDS = 30, 24

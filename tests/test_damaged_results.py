@@ -15,10 +15,10 @@ from bad_input import ACCEPTED, REFUSED, call, command
 from damage import to_folder, to_pipe, to_same_size_and_time
 from PIL import Image
 
-from studies.files import contents
 from studies.pages.claims import keep_claims, kept_claims
 from studies.pages.results import page_of
-from studies.results import FILES, SETTINGS, is_current, is_whole, result_folder, write_json
+from studies.storage.files import contents
+from studies.storage.results import FILES, SETTINGS, is_current, is_whole, result_folder, write_json
 from studies.study import Claim
 from studies.theory import paper, portrait
 
@@ -114,7 +114,7 @@ def test_a_result_of_older_code_is_compared_by_size(results: Path) -> None:
 def test_large_files_are_compared_by_size_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("studies.files.SMALL", 100)
+    monkeypatch.setattr("studies.storage.files.SMALL", 100)
     with result_folder(tmp_path / "x", MADE) as partial:
         (partial / "weights").write_bytes(b"0" * 101)
         (partial / "table").write_bytes(b"0" * 100)
@@ -230,7 +230,7 @@ def test_pages_refuse_a_result_of_another_shape(name: str, results: Path) -> Non
 def test_a_table_that_claims_too_many_entries_is_not_read(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("studies.tables.MOST_ENTRIES", 2)
+    monkeypatch.setattr("studies.storage.tables.MOST_ENTRIES", 2)
     path, again = results / MANIFOLD.folder / "runs.parquet", MANIFOLD.command
     refused_as(path, lambda: page_of(results, results / "times.json"), again)
 

@@ -17,7 +17,7 @@ from data_gen import build_dataset
 from studies import reproduce
 from studies.making import make
 from studies.practice import dataset
-from studies.results import is_current, result_folder
+from studies.storage.results import is_current, result_folder
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "generate_data.py"
 
@@ -171,7 +171,7 @@ def test_a_failed_run_leaves_the_earlier_result(tmp_path: Path) -> None:
 INTERRUPTED = """
 import sys, time
 from pathlib import Path
-from studies.results import result_folder
+from studies.storage.results import result_folder
 with result_folder(Path(sys.argv[1]), {}) as folder:
     (folder / "half").touch()
     print("writing", flush=True)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bad_input import REFUSED, Ended, call, command
+from bad_input import LONGEST_LINE, REFUSED, Ended, call, command
 
+from data_gen.quoting import one_line
 from probing.models.training import TrainingConfig
 from slr import (
     ALIGNED,
@@ -39,7 +41,6 @@ from slr.checks import quoted
 from slr.memory import check_memory, in_words
 from slr.sweep import Grid, cell_grid, expand_range, sweep, train_cell
 from slr.sweep.engine import Swept
-from studies.ending import LONGEST, error_line, printable
 
 ROOT = Path(__file__).parent.parent
 HUGE = "1" + "0" * 400
@@ -363,22 +364,21 @@ def test_the_limit_is_the_memory_of_the_machine() -> None:
 
 
 def test_of_a_long_line_start_and_end_are_left() -> None:
-    line = error_line("start " + "x" * 10**6 + " what to do")
-    assert len(line) <= LONGEST
+    text = "error: start " + "x" * 10**6 + " what to do"
+    line = one_line(text)
+    assert len(line) <= LONGEST_LINE
     assert line.startswith("error: start xxx")
     assert line.endswith("xxx what to do")
-    cut = int(line.split(" more)")[0].split("(")[1])
-    assert (
-        len("error: start ") + 10**6 + len(" what to do")
-        == len(line) - len(f"... ({cut} more) ...") + cut
-    )
-    assert error_line("all of\n a short one") == "error: all of a short one"
+    found = re.search(r" \.\.\. \(([\d ]+) more characters\) \.\.\. ", line)
+    assert found
+    assert len(text) == len(line) - len(found[0]) + int(found[1].replace(" ", ""))
+    assert one_line("all of\n a short one") == "all of a short one"
 
 
 def test_what_does_not_print_is_escaped() -> None:
     hostile = "\x1b[31m \u202e \x00 \udc80 \x07"
-    assert error_line(hostile).isprintable()
-    assert printable("é 漢 \u202e\udc80") == r"é 漢 \u202e\udc80"
+    assert one_line(hostile).isprintable()
+    assert one_line("é 漢 \u202e\udc80") == r"é 漢 \u202e\udc80"
 
 
 def test_a_long_value_is_quoted_by_its_start() -> None:

@@ -35,10 +35,11 @@ GROUPS = {  # within a package: what a group may import of the others; not named
         "sweep": {"", "dynamics", "workers"},
     },
     "studies": {
-        "theory": {""},
-        "practice": {""},
-        "tools": {"", "practice"},
-        "pages": {"", "theory", "practice"},
+        "storage": set(),
+        "theory": {"", "storage"},
+        "practice": {"", "storage"},
+        "tools": {"", "storage", "practice"},
+        "pages": {"", "storage", "theory", "practice"},
     },
 }
 HEAVY = {"torch", "transformers", "datasets", "tokenizers", "matplotlib", "sklearn", "numba"}

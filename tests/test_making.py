@@ -11,8 +11,8 @@ from damage import to_pipe, to_same_size_and_time
 
 from studies import reproduce
 from studies.making import ensure, make, with_needs
-from studies.results import read_json, write_json
 from studies.settings import differences
+from studies.storage.results import read_json, write_json
 from studies.study import Options, Result, Study
 
 

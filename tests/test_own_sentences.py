@@ -13,8 +13,8 @@ from probing.sentences import informative_words
 from studies.making import make
 from studies.practice import dataset as dataset_study
 from studies.practice import probes
-from studies.results import is_current
 from studies.settings import settings_of
+from studies.storage.results import is_current
 
 GOOD = ["tasty", "lovely", "crisp", "superb", "fine"]
 BAD = ["stale", "awful", "soggy", "bland", "foul"]

@@ -35,8 +35,8 @@ from studies.pages import report
 from studies.pages import tokens as token_view
 from studies.pages.claims import keep_claims
 from studies.practice import figure1
-from studies.results import is_current, result_folder
 from studies.settings import settings_of
+from studies.storage.results import is_current, result_folder
 from studies.study import Claim, Study
 from studies.theory import portrait
 

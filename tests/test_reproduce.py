@@ -19,7 +19,7 @@ from slr import Task, pgd, start_on_manifold
 from slr.overlaps import Overlaps
 from studies import reproduce
 from studies.pages.claims import as_table, as_text, keep_claims, kept_claims, read_claims
-from studies.results import result_folder
+from studies.storage.results import result_folder
 from studies.study import Claim, Study
 from studies.theory import layer, paper
 from studies.workers import in_parallel

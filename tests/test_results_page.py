@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from slr import EXPERIMENTS
 from studies.catalogue import STUDIES
-from studies.files import contents
 from studies.pages import results as results_page
 from studies.pages.claims import keep_claims
 from studies.pages.paper_table import PARAMETERS, paper_table
@@ -24,7 +23,8 @@ from studies.pages.results import Options, page_of, shrunk, times_part
 from studies.practice import bridge, figure1
 from studies.practice.probed import PROBED
 from studies.rendering import markdown_table
-from studies.results import FILES, result_folder, write_json
+from studies.storage.files import contents
+from studies.storage.results import FILES, result_folder, write_json
 from studies.study import Claim, Study, Tables
 from studies.theory import paper
 

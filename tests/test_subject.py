@@ -9,8 +9,8 @@ import pytest
 
 from data_gen import build_dataset, build_tokenizer
 from studies.practice import controls, probes, sparsity, transformer
-from studies.results import write_json
 from studies.settings import differences, settings_of
+from studies.storage.results import write_json
 from studies.study import Tables
 from studies.subject import Subject, model_name, trained_on
 from studies.tools import doctor

@@ -22,6 +22,9 @@ JOINERS = "\u200c\u200d"  # invisible, but part of words in Persian, Hindi and o
 class SpecError(ValueError):
     """A spec that cannot be used; the message is one line for the author of the spec."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
 
 class Shapes:
     """Checks of values; an error names the file and the key that are wrong."""
@@ -31,7 +34,7 @@ class Shapes:
 
     def fail(self, key: str, problem: str) -> SpecError:
         where = f"{self.file}: {shortened(key, LONGEST_KEY)}" if key else self.file
-        return SpecError(one_line(f"{where}: {problem}"))
+        return SpecError(f"{where}: {problem}")
 
     def keys(self, key: str, table: Any, *, required: str, optional: str) -> None:
         """Check that the table has all required keys and no unknown one."""

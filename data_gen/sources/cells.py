@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from data_gen.dataset import DatasetError
-from data_gen.quoting import listed, one_line, quoted, spaced
+from data_gen.quoting import listed, quoted, spaced
 from data_gen.tokenizer import special_token_in
 
 MOST_CHARACTERS = 1_000_000  # of a text
@@ -27,7 +27,7 @@ class Cells:
         self.row = row
 
     def fail(self, problem: str) -> DatasetError:
-        return DatasetError(one_line(f"{self.where}: {problem}"))
+        return DatasetError(f"{self.where}: {problem}")
 
     def has(self, column: str) -> bool:
         value = self.row.get(column)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_gen.dataset import DatasetError, build_dataset
-from data_gen.quoting import one_line
 from data_gen.sources.generated import read_folder
 from data_gen.sources.own_sentences import own_dataset
 from data_gen.sources.rows import read_rows
@@ -31,5 +30,5 @@ def read_data(data: str | Path) -> DatasetDict:
         return own_dataset(read_rows(path), str(path))
     if exists(path) and kind != ".toml" and str(data) not in builtin_specs():
         problem = "must be a CSV (.csv), JSONL (.jsonl) or TOML (.toml) file"
-        raise DatasetError(one_line(f"{shown(path)} {problem}"))
+        raise DatasetError(f"{shown(path)} {problem}")
     return build_dataset(data)

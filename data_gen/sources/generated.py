@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from data_gen.dataset import MAX_ROWS, DatasetError, features
 from data_gen.patterns import Sentence
-from data_gen.quoting import one_line, shortened, spaced
+from data_gen.quoting import shortened, spaced
 from data_gen.sources.rows import MOST_BYTES, read_rows
 from data_gen.text_files import check_file, read_text, shown
 
@@ -32,7 +32,7 @@ def read_folder(folder: Path) -> DatasetDict:
     if not files or kinds - {".parquet", ".jsonl"} or len(kinds) > 1:
         problem = "is not a folder that scripts/generate_data.py wrote (as parquet or jsonl)"
         hint = "give a CSV or JSONL file, a TOML spec or a built-in name instead"
-        raise DatasetError(one_line(f"{shown(folder)} {problem}; {hint}"))
+        raise DatasetError(f"{shown(folder)} {problem}; {hint}")
     read = _read_parquet if kinds == {".parquet"} else _read_jsonl
     dataset = DatasetDict()
     for file in files:
@@ -50,7 +50,7 @@ def read_folder(folder: Path) -> DatasetDict:
 
 def damaged(file: Path, problem: str) -> DatasetError:
     again = "make the folder again with python scripts/generate_data.py --overwrite"
-    return DatasetError(one_line(f"{shown(file)}: {shortened(problem, 90)}; {again}"))
+    return DatasetError(f"{shown(file)}: {shortened(problem, 90)}; {again}")
 
 
 def _read_parquet(file: Path) -> tuple[pa.Table, list[str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from data_gen.dataset import DatasetError, features
 from data_gen.patterns import INFORMATIVE, NEUTRAL
-from data_gen.quoting import one_line, quoted, spaced
+from data_gen.quoting import quoted, spaced
 from data_gen.sources.cells import Cells
 from data_gen.sources.held_out import held_out, too_few
 from data_gen.sources.rows import Row, read_rows
@@ -51,7 +51,7 @@ def own_dataset(rows: list[Row], name: str = "data") -> DatasetDict:
     for number, label in enumerate(labels):
         if number not in train_labels:
             problem = f"no sentence of the split 'train' is {quoted(label)}"
-            raise DatasetError(one_line(f"{name}: {problem}"))
+            raise DatasetError(f"{name}: {problem}")
     schema, dataset = features(labels), DatasetDict()
     for split in ["train", *sorted(splits.keys() - {"train"})]:
         info = DatasetInfo(description=note, features=schema)
@@ -70,7 +70,7 @@ def read_texts(path: Path, *, located: bool = False) -> dict[str, list[Any]]:
     """
     if path.suffix.lower() not in {".txt", ".csv", ".jsonl"}:
         problem = "must be a text (.txt), CSV (.csv) or JSONL (.jsonl) file"
-        raise DatasetError(one_line(f"{shown(path)} {problem}"))
+        raise DatasetError(f"{shown(path)} {problem}")
     cells = _cells(read_rows(path), shown(path))
     columns: dict[str, list[Any]] = {"text": [row.text() for row in cells]}
     if any(row.has("label") for row in cells):
@@ -83,7 +83,7 @@ def read_texts(path: Path, *, located: bool = False) -> dict[str, list[Any]]:
 
 def _cells(rows: Sequence[Row], name: str) -> list[Cells]:
     if len(rows) == 0:
-        raise DatasetError(one_line(f"{name} holds no sentences"))
+        raise DatasetError(f"{name} holds no sentences")
     return [Cells(row, f"{name}, sentence {number}") for number, row in enumerate(rows, 1)]
 
 
@@ -106,7 +106,7 @@ def _labels(cells: Sequence[Cells], name: str) -> tuple[list[str], list[int]]:
     elif len(labels) < 2:
         problem = f"there must be at least two labels, not only {quoted(labels[0])}"
     if problem:
-        raise DatasetError(one_line(f"{name}: {problem}"))
+        raise DatasetError(f"{name}: {problem}")
     number_of = {label: number for number, label in enumerate(labels)}
     return labels, [number_of[str(value)] for value in values]
 
@@ -136,7 +136,7 @@ def _splits(
     if not any(row.has("split") for row in cells):
         numbers = [sentence["label"] for sentence in sentences]
         if problem := too_few(labels, numbers):
-            raise DatasetError(one_line(f"{name}: {problem}"))
+            raise DatasetError(f"{name}: {problem}")
         words = [sentence["text"][slice(*sentence["span"])].lower() for sentence in sentences]
         tested, note = held_out(words, numbers)
         return ["test" if is_tested else "train" for is_tested in tested], note
@@ -151,5 +151,5 @@ def _splits(
         problem = f"{spaced(len(names))} splits, some of which may differ only in case"
         problem += f"; name at most {spaced(MOST_SPLITS)}"
     if problem:
-        raise DatasetError(one_line(f"{name}: {problem}"))
+        raise DatasetError(f"{name}: {problem}")
     return splits, ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data_gen.dataset import MAX_ROWS, DatasetError
-from data_gen.quoting import listed, one_line, quoted, spaced
+from data_gen.quoting import listed, quoted, spaced
 from data_gen.text_files import read_text, shown
 
 MOST_BYTES = 1_000_000_000  # of a file
@@ -33,7 +33,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def problem(path: Path, what: str) -> DatasetError:
-    return DatasetError(one_line(f"{shown(path)} {what}"))
+    return DatasetError(f"{shown(path)} {what}")
 
 
 def _csv_rows(text: str, path: Path) -> Iterator[Row]:

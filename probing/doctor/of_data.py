@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data_gen.alignment import quoted
+from data_gen.quoting import quoted
 from probing.doctor.finding import check
 from probing.doctor.subject import Patient
 from probing.sentences import columns_of, draw, informative_words

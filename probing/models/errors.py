@@ -1,6 +1,6 @@
 """The error of everything that loads a model, and how a library's error becomes its one line."""
 
-LONGEST = 300  # characters of a message
+from data_gen.quoting import one_line
 
 
 class ModelError(ValueError):
@@ -8,21 +8,6 @@ class ModelError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
-
-
-def one_line(text: str, longest: int = LONGEST) -> str:
-    """The text as one printable line: of a long text its start, its end and what was left out.
-
-    >>> one_line("a long value, quoted in a message", longest=60)
-    """
-    sample = text if len(text) < 20_000 else text[:10_000] + text[-10_000:]
-    line = " ".join("".join(c if c.isprintable() else " " for c in sample).split())
-    if len(line) <= longest:
-        return line
-    start = 2 * longest // 3 - 20
-    end = longest - start - 40
-    left_out = len(text) - start - end
-    return f"{line[:start]} ... ({left_out} characters) ... {line[-end:]}"
 
 
 def reason(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from data_gen.alignment import quoted
+from data_gen.quoting import quoted
 from probing.arrays import FloatArray
 from probing.sentences import columns_of
 from probing.states.anatomy import anatomy_of

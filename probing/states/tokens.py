@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from data_gen import AlignmentError, align_spans
-from data_gen.alignment import quoted
+from data_gen.quoting import quoted
 from probing.arrays import BoolArray, FloatArray, IntArray, Known, as_array
 from probing.sentences import bare, columns_of, informative_words
 

@@ -11,9 +11,9 @@ import pandas as pd
 
 from studies.catalogue import STUDIES
 from studies.pages.reading import is_there, made_again_by, reading
-from studies.results import read_json, write_json
+from studies.storage.results import read_json, write_json
+from studies.storage.tables import ResultError
 from studies.study import Claim, Study
-from studies.tables import ResultError
 
 CLAIMS = "claims.json"  # in the folder of all results
 COMMAND = "python scripts/reproduce.py --only report"

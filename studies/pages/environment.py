@@ -11,8 +11,8 @@ import pandas as pd
 
 from studies.catalogue import STUDIES
 from studies.pages.reading import made_again_by
-from studies.results import SETTINGS, read_json
-from studies.tables import ResultError
+from studies.storage.results import SETTINGS, read_json
+from studies.storage.tables import ResultError
 
 PACKAGES = (
     "slr-probing numpy scipy numba pandas pyarrow scikit-learn matplotlib torch transformers "

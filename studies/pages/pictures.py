@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from studies.tables import ResultError, reason_of
+from studies.storage.tables import ResultError, reason_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

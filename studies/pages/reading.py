@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from studies.results import FILES, SETTINGS, fault_of, is_ours
+from studies.storage.results import FILES, SETTINGS, fault_of, is_ours
+from studies.storage.tables import ResultError, Tables, reason_of
 from studies.study import Study
-from studies.tables import ResultError, Tables, reason_of
 
 
 def is_there(results: Path, study: Study) -> bool:

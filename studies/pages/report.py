@@ -21,9 +21,9 @@ from studies.pages.pictures import as_png, read_picture, scaled_down
 from studies.pages.reading import is_there, made_again_by, reading
 from studies.practice import figure1
 from studies.rendering import as_markdown, cells_of
+from studies.storage.tables import ResultError, reason_of
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Study, Tables, study
-from studies.tables import ResultError, reason_of
 
 PARTS = Path(__file__).parent / "html"
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels per pixel

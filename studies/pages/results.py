@@ -20,9 +20,9 @@ from studies.pages.paper_table import paper_table
 from studies.pages.pictures import as_png, read_picture, scaled_down
 from studies.pages.reading import is_there, made_again_by, reading
 from studies.rendering import as_markdown, markdown_table
-from studies.results import read_json, write_whole
+from studies.storage.results import read_json, write_whole
+from studies.storage.tables import ResultError, reason_of
 from studies.study import Study
-from studies.tables import ResultError, reason_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -17,7 +17,7 @@ import pandas as pd
 
 from studies.bounds import MOST, Jobs, Layer, Trainings, Within, check_workers
 from studies.rendering import number
-from studies.results import SETTINGS, read_json
+from studies.storage.results import SETTINGS, read_json
 from studies.study import BEFORE, Claim, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 from studies.subject import Subject, model_name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from studies.bounds import Count
-from studies.results import read_json, write_json
+from studies.storage.results import read_json, write_json
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, study
 

@@ -20,8 +20,8 @@ import pandas as pd
 from probing.models.packaged import VECTORS
 from studies.bounds import Count, Rate, Seed, Within
 from studies.rendering import interval, number
-from studies.results import SETTINGS, read_json, write_json
 from studies.settings import settings_of
+from studies.storage.results import SETTINGS, read_json, write_json
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, study
 from studies.subject import SPEC

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studies.results import write_whole
+from studies.storage.results import write_whole
 from studies.subject import AUTO, Subject
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import Any
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.models.auto import modeling_auto as auto
 
+from data_gen.quoting import quoted
 from probing.models.errors import ModelError
-from probing.models.inspection.files import CONFIG, TOKENIZER_CONFIG, is_there, quoted, read_object
+from probing.models.inspection.files import CONFIG, TOKENIZER_CONFIG, is_there, read_object
 
 ATTENTIONS = {"eager", "sdpa"}
 EXPERTS = {"eager", "batched_mm", "grouped_mm"}

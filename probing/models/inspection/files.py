@@ -10,7 +10,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from probing.models.errors import ModelError, one_line
+from data_gen.quoting import one_line, quoted
+from probing.models.errors import ModelError
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
@@ -90,18 +91,6 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelError(f"{path} holds {quoted(content)} and not a JSON object")
     return content
-
-
-def quoted(value: Any) -> str:
-    """A value as JSON has it, the start of it if it is long."""
-    if isinstance(value, str | list | dict) and len(value) > 1000:
-        return f"{type(value).__name__} of length {len(value)}"
-    if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to print very long ones
-        return f"a number of {value.bit_length()} bits"
-    try:
-        return one_line(json.dumps(value), 60)
-    except (ValueError, RecursionError):
-        return f"a {type(value).__name__}"
 
 
 def is_plain_name(name: Any) -> bool:

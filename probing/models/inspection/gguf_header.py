@@ -12,9 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
+from data_gen.quoting import quoted
 from probing.models.errors import ModelError
 from probing.models.inspection.configs import MOST
-from probing.models.inspection.files import ordinary, quoted
+from probing.models.inspection.files import ordinary
 from probing.models.inspection.sizes import check_sizes
 from probing.models.inspection.weights import Stored
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
+from data_gen.quoting import one_line
 from probing.models.border import model_errors
 from probing.models.errors import ModelError
-from probing.models.inspection.files import quoted
 from probing.models.inspection.tokens import check_tokenizer
 
 
@@ -66,7 +66,7 @@ def _part(key: str, prefix: str) -> str:
 
 
 def _some(keys: Collection[str]) -> str:
-    named = ", ".join(quoted(key).strip('"') for key in sorted(keys)[:3])
+    named = ", ".join(one_line(key, 60) for key in sorted(keys)[:3])
     return f"{named} and {len(keys) - 3} more" if len(keys) > 3 else named
 
 

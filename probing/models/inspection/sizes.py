@@ -8,8 +8,8 @@ memory. The bounds here are loose. What fits them is small enough for the librar
 from collections.abc import Mapping
 from typing import Any
 
+from data_gen.quoting import quoted
 from probing.models.errors import ModelError
-from probing.models.inspection.files import quoted
 from probing.models.inspection.weights import Stored
 
 POSITIVE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from data_gen.quoting import quoted
 from probing.models.border import model_errors
 from probing.models.errors import ModelError
-from probing.models.inspection.files import quoted
 
 N_WORDS = 20  # of its own vocabulary, of which it must know one
 UNKNOWN = "zqxj \u2603"  # hardly a word of any vocabulary

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
+from data_gen.quoting import quoted
 from probing.models.errors import ModelError
 from probing.models.inspection.files import (
     INDEX,
     is_plain_name,
     is_there,
     ordinary,
-    quoted,
     read_object,
 )
 

@@ -8,7 +8,6 @@ follows from the class.
 
 import json
 import shutil
-import textwrap
 import unicodedata
 import uuid
 from pathlib import Path
@@ -19,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator
 
-from data_gen.alignment import quoted
+from data_gen.quoting import one_line, quoted
 from probing.arrays import FloatArray
 from probing.probes.head import SingleLocationHead
 from probing.probes.saved.arrays import KINDS, PARTS, WIDTH, check_array, shapes_of
@@ -114,8 +113,7 @@ def load_probe(folder: str | Path) -> SavedProbe:
     try:
         return _saved(description, arrays)
     except ValueError as error:
-        reason = textwrap.shorten(str(error), 150, placeholder=" ...")  # it may quote long values
-        raise SavedProbeError(f"{folder}: {reason}") from None
+        raise SavedProbeError(f"{folder}: {one_line(str(error), 150)}") from None
     except (KeyError, TypeError, AttributeError):
         raise SavedProbeError(f"{folder / DESCRIPTION} lacks entries of a probe") from None
 

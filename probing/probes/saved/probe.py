@@ -10,7 +10,7 @@ import torch
 import transformers
 from scipy.special import expit
 
-from data_gen.alignment import quoted
+from data_gen.quoting import quoted
 from probing.arrays import FloatArray, IntArray
 from probing.probes.logistic import label_of
 from probing.probes.splits import POOLED

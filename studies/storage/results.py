@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from probing.temporary import dead_folders, owned_name
-from studies.files import contents, first_change
+from studies.storage.files import contents, first_change
 
 SETTINGS = "settings.json"  # written first: what decides the result
 FILES = "files.json"  # written last: every file of the result with its size and sha256

@@ -1,9 +1,10 @@
 """The tables of a result on disk, and what to say if they cannot be read."""
 
-import textwrap
 from pathlib import Path
 
 import pandas as pd
+
+from data_gen.quoting import one_line
 
 MOST_ENTRIES = 2 * 10**8  # of a table: a small file may claim far more
 
@@ -42,6 +43,4 @@ class Tables:
 
 def reason_of(error: Exception) -> str:
     """The start of a library's complaint, with the kind of error, in one printable line."""
-    text = f"{type(error).__name__}: {error}"[:1000]
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    return textwrap.shorten(printable, 70, placeholder=" ...")
+    return one_line(f"{type(error).__name__}: {error}", 80)
