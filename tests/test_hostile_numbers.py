@@ -44,7 +44,7 @@ from slr.sweep.engine import Swept
 
 ROOT = Path(__file__).parent.parent
 HUGE = "1" + "0" * 400
-NEVER = ("-1", HUGE, "nan", "inf", "1e-320", "x", "", "9" * 5000)  # right for no option
+NEVER = ("-1", HUGE, "nan", "1e-320", "x", "9" * 5000)  # right for no option
 MORE_THAN_MEMORY = str(10**12)
 
 # Options of numbers by command; "=0" marks those for which 0 is right.

@@ -252,10 +252,10 @@ def test_scores_have_their_law() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_samples": 1}, "n_samples must be at least 2"),
-        ({"n_informative": 9}, "n_informative must be in 1 .. 5"),
+        ({"n_samples": 1}, "n_samples must be an integer of at least 2"),
+        ({"n_informative": 9}, "n_informative must be an integer of at least 1 and at most 5"),
         ({"gate": "cosine"}, "gate must be one of"),
-        ({"gate": "softmax", "n_samples": 1}, "n_samples must be at least 2"),
+        ({"gate": "softmax", "n_samples": 1}, "n_samples must be an integer of at least 2"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:

@@ -335,7 +335,7 @@ def test_states_for_another_process_are_checked_first(rows: Any, tokenizer: Any)
 
 def test_a_text_without_a_word_is_refused(tokenizer: Any) -> None:
     texts = {"text": ["my dog is nice", " "]}
-    with pytest.raises(ActivationError, match="text ' ' has no tokens but special ones"):
+    with pytest.raises(ActivationError, match="text ' ' has only special tokens"):
         extract(bert(len(tokenizer)), tokenizer, texts, positions=["mean"])
 
 

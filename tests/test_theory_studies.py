@@ -125,8 +125,8 @@ def test_pgd_runs_from_the_published_starts_and_from_fresh_ones(smoke: Path) -> 
         (SGD, {"d": 5}, "sgd needs d of at least 6"),
         (MANIFOLD, {"d": 500}, "30 starts at d = 400; --d 500 needs --starts random"),
         (MANIFOLD, {"runs": 31}, "30 starts at d = 400; --runs 31 needs --starts random"),
-        (MANIFOLD, {"steps": -5}, "n_steps must be"),
-        (MANIFOLD, {"seed": -1}, "seed must be an integer of at least 0"),
+        (MANIFOLD, {"steps": -5}, "--steps must be at least 1"),
+        (MANIFOLD, {"seed": -1}, "--seed must be at least 0"),
         (sweep.STUDY, {"vary": ("lam",)}, "--vary takes name=value"),
         (sweep.STUDY, {"vary": ("lam=",)}, "the grid is empty: lam has no values"),
         (sweep.STUDY, {"vary": ("seed=3",), "seed": 4}, "seed is given twice"),
@@ -239,7 +239,7 @@ def run_slr(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (["layer", "--full"], "error: Unrecognized options: --full"),
         (
             ["layer", "--variant-steps", "3"],
-            "error: variant_steps must be an integer of",
+            "error: --variant-steps must be at least 4",
         ),
     ],
 )

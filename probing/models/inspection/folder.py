@@ -24,7 +24,8 @@ def inspect_folder(folder: Path, *, whole: bool, copy: bool = False) -> Any:
     except ModelError as error:
         if not copy:
             raise
-        raise ModelError(f"{folder} can be deleted: it is damaged ({error})") from error
+        # Without the reason, so that the path is whole in one line.
+        raise ModelError(f"{folder} can be deleted: it is damaged, and made again") from error
 
 
 def _inspected(folder: Path, *, whole: bool) -> Any:
