@@ -66,7 +66,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[OneDevice]:
     monkeypatch.setattr(
         extraction,
         "_attention",
-        lambda recording, tokens, _texts: tokens.padded().layers(recording.attention),
+        lambda recording, tokens, texts=None: tokens.padded().layers(recording.attention),
     )  # zeros do not sum to 1
     with OneDevice() as mode:  # type: ignore[no-untyped-call]
         yield mode
