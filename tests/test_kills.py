@@ -75,10 +75,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get("SLR_PREPARED"):
         return Path(given).resolve()
     folder = tmp_path_factory.mktemp("prepared")
-    command = Case("reproduce.py", ["--smoke", "--results", "results"]).command
+    command = Case("reproduce.py", ["--smoke", "--results", "made"]).command
     with started(command, folder) as program:
         to_the_end(program)
-    return folder / "results"
+    return folder / "made"
 
 
 def work_folder(folder: Path, prepared: Path) -> Path:
