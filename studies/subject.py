@@ -67,6 +67,15 @@ class Subject:
             print(f"note: the head of {self.model} has one label; it is left out", flush=True)
         return *self.load(), False
 
+    def check_data(
+        self, model: Any, tokenizer: Any, dataset: "DatasetDict", *, classifies: bool = False
+    ) -> None:
+        """Refuse data that the model cannot read or, if it classifies, has other labels for."""
+        self.check_texts(model, tokenizer, dataset)
+        self.check_known_words(tokenizer, dataset)
+        if classifies:
+            self.check_labels(model, dataset)
+
     def check_labels(self, model: Any, dataset: "DatasetDict") -> None:
         """Refuse a classifier whose labels are those of the data in another order.
 

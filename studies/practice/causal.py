@@ -80,10 +80,7 @@ def run(options: Options) -> Result:
         raise ValueError(f"no split {options.split!r}; there are {', '.join(dataset)}")
     options.check_two_labels(dataset)
     kind, model, tokenizer = loaded(options)
-    options.check_texts(model, tokenizer, dataset)
-    options.check_known_words(tokenizer, dataset)
-    if kind == "classifier":
-        options.check_labels(model, dataset)
+    options.check_data(model, tokenizer, dataset, classifies=kind == "classifier")
     names = ("train", options.split)
     train, test = (sentences(options, tokenizer, dataset[name]) for name in names)
     readout = readout_of(options, kind, model, tokenizer, train)

@@ -64,8 +64,7 @@ def run(options: Options) -> Result:
     model, tokenizer = options.load()
     options.check_layers(options.layers, model)
     dataset = control_splits(dataset, max_sentences=options.max_rows)
-    options.check_texts(model, tokenizer, dataset)
-    options.check_known_words(tokenizer, dataset)
+    options.check_data(model, tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
     table = pd.concat(tables, ignore_index=True)

@@ -90,8 +90,7 @@ def run(options: Options) -> Result:
         dataset = at_most(dataset, options.max_rows)
     model, tokenizer = options.load()
     options.check_layers(options.layers, model)
-    options.check_texts(model, tokenizer, dataset)
-    options.check_known_words(tokenizer, dataset)
+    options.check_data(model, tokenizer, dataset)
     origin, labels = Origin.of(options.model, model), dataset["train"].features["label"].names
     tables, fits = probed(options, model, tokenizer, dataset)
     if not options.no_controls and set(options.probes) - set(HEADS):

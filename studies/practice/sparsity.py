@@ -44,10 +44,7 @@ def run(options: Options) -> Result:
 
     model, tokenizer, classifies = options.load_whole()
     dataset = options.read_data()
-    options.check_texts(model, tokenizer, dataset)
-    options.check_known_words(tokenizer, dataset)
-    if classifies:
-        options.check_labels(model, dataset)
+    options.check_data(model, tokenizer, dataset, classifies=classifies)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     with counter("attention", "split") as progress:
         limits: dict[str, Any] = {"max_sentences": options.max_rows, "progress": progress}

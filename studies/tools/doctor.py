@@ -31,10 +31,7 @@ def main(options: Options) -> None:
 
     model, tokenizer, classifies = options.load_whole()
     dataset = options.read_data()
-    options.check_texts(model, tokenizer, dataset)
-    options.check_known_words(tokenizer, dataset)
-    if classifies:
-        options.check_labels(model, dataset)
+    options.check_data(model, tokenizer, dataset, classifies=classifies)
     patient = Patient(model, tokenizer, dataset, seed=options.seed)
     with counter("examining", "check") as progress:
         findings = examine(patient, progress=progress)
