@@ -48,6 +48,7 @@ VARIED = "lam=0.01:0.5:24:log step_size=1e-3:0.5:12:log start=sphere n_steps=500
 CASES = {
     "generate-data": Case("generate_data.py", ["--extended", "--output", "out"]),
     "train": Case("train_transformer.py", ["--output", "out", "--snapshots"]),
+    "train-glove": Case("train_transformer.py", ["--embeddings", "glove", "--output", "out"]),
     "extract": Case("extract.py", [*SMALL, "--max-rows", "1000"]),
     "probe": Case("probe.py", [*SMALL, "--max-rows", "200", "--jobs", "2"]),
     "apply": Case("apply.py", ["--probe", PROBE, *TEXTS, "--output", "out/out.csv"]),

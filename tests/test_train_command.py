@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from small_models import same_weights
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from data_gen import build_dataset, read_spec
+from data_gen import build_dataset, read_spec, split_words
 from probing.models.augmentation import PLAIN, Augmentation
 from probing.models.inspection.checkpoints import last_checkpoint
 from probing.models.packaged import VECTORS
@@ -376,6 +376,19 @@ def test_vectors_of_a_file_become_rows_of_the_words_it_has(
     assert rows[ids["my"]].tolist() == [0, 0]
     assert "unheard" not in ids
     assert bool(tokenizer.num_special_tokens_to_add()) == (name in ("bert", "modernbert"))
+
+
+def test_words_of_a_file_are_tokens_in_the_order_in_which_the_dataset_has_them() -> None:
+    """Not in that of a set, which differs between processes: a resumed run had other tokens."""
+    dataset = build_dataset("sentiment")
+    texts = [text for split in dataset.values() for text in split["text"][:]]
+    words = list(dict.fromkeys(word for text in texts for word in split_words(text)))
+    options = transformer.Options(embeddings="glove")
+    tokenizer, _ = transformer.word_vectors_of(options, read_spec("sentiment"), dataset)
+    learned = set(split_words(" ".join(dataset["train"]["text"][:])))
+    new = [word for word in words if word not in learned and word in tokenizer.get_vocab()]
+    assert len(new) > 10
+    assert tokenizer.convert_tokens_to_ids(new) == sorted(tokenizer.convert_tokens_to_ids(new))
 
 
 @pytest.mark.parametrize(("preset", "width"), [("tiny", 32), ("small", 50)])

@@ -318,12 +318,9 @@ def file_vectors_of(options: Options, dataset: Any) -> tuple[Any, Any]:
     name = options.embeddings
     path = packaged_file(name) if name in VECTORS else Path(name)
     *_, d_model = PRESETS[options.preset]
-    words = {
-        word
-        for split in dataset.values()
-        for text in split["text"][:]
-        for word in split_words(text)
-    }
+    texts = (text for split in dataset.values() for text in split["text"][:])
+    # in order of appearance: a set has another order, so other tokens, in each process
+    words = list(dict.fromkeys(word for text in texts for word in split_words(text)))
     known = read_vectors(path, words, d_model=d_model)
     tokenizer = tokenizer_of(options, [*dataset["train"]["text"][:], " ".join(known)])
     rows = np.zeros((len(tokenizer), len(next(iter(known.values())))))
