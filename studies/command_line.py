@@ -9,6 +9,8 @@ import functools
 import importlib
 import io
 import itertools
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -20,6 +22,7 @@ from studies.ending import ending, fail
 Options = TypeVar("Options")
 
 HELP = ("-h", "--help")
+NARROWEST = 40  # columns of a help text
 COMMANDS = {  # name: its module and its script
     "generate-data": ("studies.practice.dataset", "generate_data.py"),
     "train": ("studies.practice.transformer", "train_transformer.py"),
@@ -119,6 +122,8 @@ def parse(options: type[Options], about: str, arguments: Sequence[str], prog: st
     import tyro  # here, where Ctrl-C already ends the program with one line
 
     check_once(options, arguments)
+    if shutil.get_terminal_size().columns < NARROWEST:  # tyro would never end
+        os.environ["COLUMNS"] = str(NARROWEST)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):

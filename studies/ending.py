@@ -29,10 +29,10 @@ def ending(*, last: bool) -> Iterator[None]:
         except SystemExit:  # as --help ends
             _flush()
             raise
-        except (ValueError, OSError) as error:
-            if os.environ.get("SLR_TRACEBACK") or _is_closed(error):
+        except (ValueError, OSError, *_written_by_others()) as error:
+            if os.environ.get("SLR_TRACEBACK") not in (None, "", "0") or _is_closed(error):
                 raise
-            fail(str(error))
+            fail(_reason(error))
         except KeyboardInterrupt:
             fail("interrupted; nothing was left half-written", code=INTERRUPTED)
     except BrokenPipeError as error:
@@ -51,6 +51,19 @@ def fail(message: str, code: int = 2) -> NoReturn:
     """End the program with an error line."""
     print(one_line(f"error: {message}"), file=sys.stderr, flush=True)
     raise SystemExit(code)
+
+
+def _written_by_others() -> tuple[type[Exception], ...]:
+    """The error of the library that writes weights, which is no OSError when the disk is full."""
+    library = sys.modules.get("safetensors")
+    return (library.SafetensorError,) if library else ()
+
+
+def _reason(error: BaseException) -> str:
+    """What an error says, without the number that the system has for it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror + (f": {error.filename}" if error.filename else "")
+    return str(error)
 
 
 def _write_anything() -> None:

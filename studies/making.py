@@ -39,7 +39,7 @@ def make(study: Study, options: Options) -> Path:
                 f"{folder} was made by other code or of other inputs, or is not whole; "
                 "choose another folder or add --overwrite"
             )
-    check_output(folder, overwrite=options.overwrite)
+    check_output(folder, overwrite=options.overwrite, study=study.name)
     ensure_all(study.needs(options))
     settings = settings_of(study, options)
     result = study.run(options)

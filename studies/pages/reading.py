@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from studies.storage.results import FILES, SETTINGS, fault_of, is_ours
+from studies.storage.results import FILES, SETTINGS, fault_of, study_of
 from studies.storage.tables import ResultError, Tables, reason_of
 from studies.study import Study
 
@@ -52,6 +52,6 @@ def made_again_by(command: str, folder: Path | None = None) -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         if folder:
-            ours = is_ours(folder)
+            ours = study_of(folder) is not None
             command = f"{command} --overwrite" if ours else f"delete the folder, then {command}"
         raise ResultError(f"{error}; make it again: {command}") from error

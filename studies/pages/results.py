@@ -20,7 +20,7 @@ from studies.pages.paper_table import paper_table
 from studies.pages.pictures import as_png, read_picture, scaled_down
 from studies.pages.reading import is_there, made_again_by, reading
 from studies.rendering import as_markdown, markdown_table
-from studies.storage.results import read_json, write_whole
+from studies.storage.results import check_links, read_json, write_whole
 from studies.storage.tables import ResultError, reason_of
 from studies.study import Study
 
@@ -79,6 +79,7 @@ def main(options: Options) -> None:
             )
         print(f"{options.output} is what {results} gives")
         return
+    check_page(options.output)
     made = [study for study in STUDIES if is_there(results, study)]
     pictures = dict(small for study in made for small in small_pictures(results, study))
     folder = options.output.parent / FIGURES
@@ -88,6 +89,17 @@ def main(options: Options) -> None:
     write_whole(options.output, page.encode())
     missing = [study.title for study in STUDIES if not study.optional and study not in made]
     print(f"written to {options.output}" + (f"; missing: {', '.join(missing)}" if missing else ""))
+
+
+def check_page(path: Path) -> None:
+    """Refuse to replace anything but a page of ours."""
+    check_links(path)
+    if path.exists() and not (path.is_file() and SEAL.encode() in path.read_bytes()):
+        raise FileExistsError(
+            f"{path} was not written by this command and is not overwritten; choose another file"
+        )
+    if (folder := path.parent / FIGURES).exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is not a folder; the page needs one for its figures")
 
 
 def small_pictures(results: Path, study: Study) -> Iterator[tuple[str, bytes]]:

@@ -28,9 +28,9 @@ def result_folder(
     If the block fails or the program is stopped (Ctrl-C, SIGTERM, a closed terminal), nothing is
     left behind and an earlier result stays as it was. The next run removes what a SIGKILL leaves.
     """
-    path = path.resolve()
-    check_output(path, overwrite=overwrite)
+    check_output(path, overwrite=overwrite, study=settings.get("study"))
     path.parent.mkdir(parents=True, exist_ok=True)
+    path = path.resolve()
     _remove_dead_partials(path)
     partial = path.with_name(owned_name(f".{path.name}.partial-"))
     partial.mkdir()
@@ -44,15 +44,32 @@ def result_folder(
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def check_output(path: Path, *, overwrite: bool) -> None:
-    """Fail early if results could not be written to ``path``."""
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists; choose another folder or add --overwrite")
-    if path.exists() and not is_ours(path):
-        raise FileExistsError(f"{path} is not a result of slr-probing and is not overwritten")
+def check_output(path: Path, *, overwrite: bool, study: str | None = None) -> None:
+    """Fail early if the results, of this study, could not be written to ``path``."""
+    check_links(path)
+    if path.exists():
+        if (theirs := study_of(path)) is None:
+            raise FileExistsError(
+                f"{path} is not a result of slr-probing and is not overwritten; "
+                "choose another folder"
+            )
+        if not overwrite:
+            raise FileExistsError(f"{path} exists; choose another folder or add --overwrite")
+        if study and theirs and theirs != study:
+            raise FileExistsError(
+                f"{path} is a result of {theirs} and is not overwritten by one of {study}; "
+                "choose another folder"
+            )
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise PermissionError(f"{path} cannot be written: {parent} is not a writable folder")
+
+
+def check_links(path: Path) -> None:
+    """Refuse a path through a symbolic link that leads nowhere."""
+    for part in (path, *path.absolute().parents):
+        if part.is_symlink() and not part.exists():
+            raise ValueError(f"{part} is a symbolic link to nothing, or to itself; delete it")
 
 
 def is_current(path: Path, settings: dict[str, Any]) -> bool:
@@ -82,8 +99,12 @@ def write_json(path: Path, value: Any) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that is complete or absent, even if the program is killed."""
     partial = path.with_name(f".{path.name}.tmp")  # one name: the next run replaces a dead one's
-    partial.write_bytes(content)
-    partial.replace(path)
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError:  # the disk is full, or the path a folder
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def read_json(path: Path) -> Any:
@@ -103,11 +124,13 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is not a JSON file ({reason})") from None
 
 
-def is_ours(path: Path) -> bool:
-    """Whether the folder is a result of this project, which --overwrite may replace."""
+def study_of(path: Path) -> str | None:
+    """The study whose result the folder is; "" if it does not say, None if it is not ours."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return bool(read_json(path / SETTINGS)["made_by"] == MADE_BY["made_by"])
-    return False
+        settings = read_json(path / SETTINGS)
+        if settings["made_by"] == MADE_BY["made_by"]:
+            return str(settings.get("study", ""))
+    return None
 
 
 def _move_into_place(partial: Path, path: Path) -> None:
