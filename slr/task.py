@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slr.checks import HUGE, as_floats, check_between, check_size, check_whole
+from slr.checks import HUGE, as_floats, check_between, check_whole
 from slr.memory import check_memory
 
 FloatArray = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ class Task:
         check_whole(2, most=LARGEST_D, d=self.d)  # k* and v* are orthogonal
         check_whole(1, most=LARGEST_L, L=self.L)
         check_between(*GAMMAS, gamma=self.gamma)
-        check_size(most=HUGE, noise_std=self.noise_std)
+        check_between(0, HUGE, noise_std=self.noise_std)
         object.__setattr__(self, "d", int(self.d))  # numpy does not take 1e6 for a size
         object.__setattr__(self, "L", int(self.L))
 

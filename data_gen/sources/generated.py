@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_gen.dataset import MAX_ROWS, DatasetError, features
+from data_gen.manifest import describe_split
 from data_gen.patterns import Sentence
 from data_gen.quoting import shortened, spaced
 from data_gen.sources.rows import MOST_BYTES, read_rows
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datasets import DatasetDict
 
+MANIFEST = "manifest.json"
 ENDING = "-00000-of-00001"  # of the name of each file, before its suffix
 MOST_MANIFEST = 10_000_000  # bytes
 MOST_UNPACKED = 10_000_000_000  # bytes of a parquet file that is read
 
 
 def read_folder(folder: Path) -> DatasetDict:
-    """The splits of a folder of parquet or jsonl files."""
+    """The splits of a folder of parquet or jsonl files, if they are those of its manifest."""
     from datasets import Dataset, DatasetDict, NamedSplit
     from datasets.table import InMemoryTable
 
@@ -45,6 +47,7 @@ def read_folder(folder: Path) -> DatasetDict:
         dataset[split] = Dataset(InMemoryTable(table), split=NamedSplit(split))
     if "train" not in dataset:
         raise damaged(folder, "the split 'train' is missing")
+    _check_manifest(folder, dataset)
     return dataset
 
 
@@ -82,12 +85,12 @@ def _read_jsonl(file: Path) -> tuple[pa.Table, list[str]]:
     """The table of a file, and the names of its labels, which the manifest has."""
     import pyarrow as pa
 
-    manifest = file.parent.parent / "manifest.json"
+    folder, split = file.parent.parent, file.name.split(ENDING)[0]
+    splits = _manifest_splits(folder)
     try:
-        content = read_text(manifest, most_bytes=MOST_MANIFEST, error=DatasetError)
-        labels = list(json.loads(content)["splits"][file.name.split(ENDING)[0]]["balance"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise damaged(manifest, "is not the manifest of these splits") from None
+        labels = list(splits[split]["balance"])
+    except (KeyError, TypeError):
+        raise damaged(folder / MANIFEST, "is not the manifest of these splits") from None
     rows = read_rows(file)
     for number, row in enumerate(rows, 1):
         for name in Sentence._fields:
@@ -100,6 +103,28 @@ def _read_jsonl(file: Path) -> tuple[pa.Table, list[str]]:
         return pa.Table.from_pylist(rows, schema=features(labels).arrow_schema), labels
     except (pa.ArrowException, OverflowError) as error:
         raise damaged(file, f"values of a wrong type: {error}") from None
+
+
+def _manifest_splits(folder: Path) -> dict[str, Any]:
+    """What the manifest says of each split."""
+    path = folder / MANIFEST
+    try:
+        content = read_text(path, most_bytes=MOST_MANIFEST, error=DatasetError)
+        return dict(json.loads(content)["splits"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise damaged(path, "is not the manifest of these splits") from None
+
+
+def _check_manifest(folder: Path, dataset: DatasetDict) -> None:
+    """Refuse sentences that are not those that were written: edited, exchanged or lost."""
+    splits = _manifest_splits(folder)
+    if different := sorted(splits.keys() ^ dataset.keys()):
+        where = "files" if different[0] in splits else "manifest"
+        raise damaged(folder, f"the split {different[0]!r} is missing in its {where}")
+    for name, split in dataset.items():
+        told = splits[name].get("sha256") if isinstance(splits[name], dict) else None
+        if told != describe_split(split)["sha256"]:
+            raise damaged(folder, f"the sentences of {name!r} are not those that were written")
 
 
 def _check_columns(table: pa.Table, schema: pa.Schema, file: Path) -> None:

@@ -15,6 +15,7 @@ from probing.arrays import FloatArray, unit
 from probing.probes.logistic import (
     Fitted,
     check_labels,
+    check_search,
     check_states,
     label_of,
     logistic_path,
@@ -109,6 +110,7 @@ class LinearProbe(ClassifierMixin, Linear):  # type: ignore[misc]
 
         To choose C, groups (n,) are needed, and structures (n,) are held out with them.
         """
+        check_search(self.tol, self.max_iter)
         X = check_states(X)
         self.classes_, codes = check_labels(y, len(X))
         weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)

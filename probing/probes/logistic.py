@@ -5,6 +5,7 @@ that of the second; more labels have a logit each, and the loss is that of their
 """
 
 from collections.abc import Iterator, Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from probing.arrays import BoolArray, FloatArray, IntArray
 # Matrices of these sizes gain little from a second BLAS thread, and on a busy machine threads that
 # spin for each other have made a fit twenty times slower.
 one_blas_thread = threadpool_limits.wrap(limits=1, user_api="blas")
+
+LARGEST = 1e15  # number of a state: the states of models are below 1e5
 
 
 class Fitted(NamedTuple):
@@ -148,14 +151,22 @@ def moments(X: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
 def check_states(X: Any, d: int | None = None) -> FloatArray:
     """States as a finite array (n, d) of floats."""
     X = np.asarray(X)
+    if X.dtype.kind not in "fiub":  # numpy would read text, and drop imaginary parts
+        raise ValueError(f"states must be real numbers, not {X.dtype}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(float)
     if X.ndim != 2 or X.size == 0:
         raise ValueError(f"states must have shape (n, d), not {X.shape}")
     if d is not None and X.shape[1] != d:
         raise ValueError(f"states have {X.shape[1]} dimensions, but the fit was on {d}")
-    if not np.isfinite(X).all():
+    largest = max(X.max(), -X.min())
+    if not np.isfinite(largest):
         raise ValueError("states must be finite")
+    if largest > LARGEST or 0 < largest < 1 / LARGEST:  # their squares are lost in float32
+        raise ValueError(
+            f"the largest number of the states is {largest:.3g}; "
+            f"scale them to be between {1 / LARGEST:g} and {LARGEST:g}"
+        )
     return X
 
 
@@ -164,10 +175,24 @@ def check_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], IntArray]:
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y must have one label for each of {n} rows, not shape {y.shape}")
-    classes, codes = np.unique(y, return_inverse=True)
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+        is_label = bool((classes == classes).all())  # nan is not even itself
+    except TypeError:  # numbers and text, or None, which have no order
+        is_label = False
+    if not is_label:
+        raise ValueError("y must hold labels of one kind, none of them missing")
     if len(classes) < 2:
         raise ValueError(f"y must hold at least two labels, not {len(classes)}")
     return classes, codes
+
+
+def check_search(tol: Any, max_iter: Any) -> None:
+    """Refuse a tolerance or a number of iterations with which no fit would start or end."""
+    if not (isinstance(tol, Real) and 0 < tol < 1):
+        raise ValueError(f"tol must be a number between 0 and 1, not {tol!r}")
+    if not (isinstance(max_iter, Integral) and max_iter >= 1):
+        raise ValueError(f"max_iter must be an integer of at least 1, not {max_iter!r}")
 
 
 def check_two_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], BoolArray]:

@@ -26,6 +26,7 @@ IMPLEMENTATIONS = {
 }
 ELSEWHERE = ("configuration_files", "transformers_weights", "fusion_config", "kernel_config")
 MOST = 100_000  # layers, heads, experts, labels
+POSITIVE = ("rope_theta", "factor", "low_freq_factor", "high_freq_factor")  # of rotations
 NOT_COUNTS = ("n_words", "n_positions", "n_ctx")  # sizes, which the weights decide
 TEXT = {  # types with a language model's or a classifier's head
     *auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -91,7 +92,7 @@ def _check_number(path: Path, key: str, value: float) -> None:
     if key.startswith(("num_", "n_")) and key not in NOT_COUNTS:
         if not 0 <= value <= MOST:
             raise ModelError(f"{path}: {key} is {quoted(value)}; it must be from 0 to {MOST}")
-    elif key.endswith(("_eps", "_epsilon", "rope_theta")) and not 0 < value < math.inf:
+    elif (key in POSITIVE or key.endswith(("_eps", "_epsilon"))) and not 0 < value < math.inf:
         raise ModelError(f"{path}: {key} is {quoted(value)}, not a positive number")
 
 

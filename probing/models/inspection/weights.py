@@ -1,5 +1,6 @@
 """The tensors in the weight files of a folder, by name: shapes and types, without their numbers."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
             tensors |= shard
     else:
         raise ModelError(f"{folder} holds no model: {_no_weights(folder)}")
+    _check_names(folder, tensors)
     for name, tensor in tensors.items():
         if name.endswith("weight") and len(tensor.shape) > 1 and tensor.dtype not in FLOATS:
             raise ModelError(
@@ -64,6 +66,22 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
                 "a quantised format; save the model in float32 or bfloat16"
             )
     return tensors
+
+
+def _check_names(folder: Path, tensors: Mapping[str, Stored]) -> None:
+    """Refuse two tensors for one weight: which of them the library takes is not said.
+
+    It reads the older names gamma and beta of a normalisation, and names with or without the prefix
+    of the architecture ("bert.").
+    """
+    for name, tensor in tensors.items():
+        newer = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+        for other in {newer, name.partition(".")[2]} - {name}:
+            if other in tensors and tensors[other].shape == tensor.shape:
+                raise ModelError(
+                    f"{folder} has two tensors for one weight, {quoted(other)} and {quoted(name)}; "
+                    "delete one of them"
+                )
 
 
 def _no_weights(folder: Path) -> str:

@@ -21,6 +21,7 @@ KINDS: dict[str, type] = {  # the estimator of each probe
 PARTS: dict[type, dict[str, type]] = {
     LocateAndRead: {"location_": LocationProbe, "value_": LinearProbe}
 }
+LARGEST = 1e100  # number of a probe: with larger ones scores would not be finite
 MAY_BE_NAN = ("cv_scores_", "C_", "objective_")  # a probe from sums has neither of the last two
 WIDTH = {  # the array that says how many dimensions the states have
     "LinearProbe": "coef_",
@@ -62,5 +63,5 @@ def check_array(name: str, array: FloatArray, shape: tuple[int, ...] | None) -> 
             raise SavedProbeError(f"the array {name!r} holds a label twice")
     elif array.dtype.kind != ("i" if attribute == "n_iter_" else "f"):
         raise SavedProbeError(f"the array {name!r} has the type {array.dtype}")
-    elif attribute not in MAY_BE_NAN and not np.isfinite(array).all():
-        raise SavedProbeError(f"the array {name!r} holds numbers that are not finite")
+    elif attribute not in MAY_BE_NAN and not (np.abs(array) <= LARGEST).all():
+        raise SavedProbeError(f"the array {name!r} holds numbers that are not finite or too large")
