@@ -29,7 +29,7 @@ def ending(*, last: bool) -> Iterator[None]:
         except SystemExit:  # as --help ends
             _flush()
             raise
-        except (ValueError, OSError, *_written_by_others()) as error:
+        except _bad_input() as error:
             if os.environ.get("SLR_TRACEBACK") not in (None, "", "0") or _is_closed(error):
                 raise
             fail(_reason(error))
@@ -53,10 +53,10 @@ def fail(message: str, code: int = 2) -> NoReturn:
     raise SystemExit(code)
 
 
-def _written_by_others() -> tuple[type[Exception], ...]:
-    """The error of the library that writes weights, which is no OSError when the disk is full."""
+def _bad_input() -> tuple[type[Exception], ...]:
+    """The errors that are no bugs; that of the library that writes weights means a full disk."""
     library = sys.modules.get("safetensors")
-    return (library.SafetensorError,) if library else ()
+    return ValueError, OSError, *([library.SafetensorError] if library else [])
 
 
 def _reason(error: BaseException) -> str:

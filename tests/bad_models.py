@@ -108,6 +108,15 @@ CONFIGS: dict[str, tuple[h.Damage, str]] = {
     "dropout in words": (h.config(hidden_dropout_prob="much"), "hidden_dropout_prob"),
     "dropout 7": (h.config(hidden_dropout_prob=7.0), "."),
     "a negative epsilon": (h.config(layer_norm_eps=-1e-5), "layer_norm_eps"),
+    "a rotation divided by 0": (
+        h.config(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 0.0}),
+        "factor",
+    ),
+    "a weight under its older name as well": (
+        h.twice("LayerNorm.weight", "LayerNorm.gamma"),
+        "two tensors for one weight",
+    ),
+    "a weight without the prefix as well": (h.twice("bert.", ""), "two tensors for one weight"),
     "a dtype that is not one": (h.config(dtype="float33"), "."),
     "no types of tokens": (h.config(type_vocab_size=0), "."),
     "an adapter": (h.raw("adapter_config.json", b"{}"), "adapter"),

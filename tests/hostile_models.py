@@ -154,6 +154,16 @@ def lacking(*parts: str) -> Damage:
     return tensors(change)
 
 
+def twice(part: str, instead: str) -> Damage:
+    """Add a tensor of other numbers whose name has another part."""
+
+    def change(weights: dict[str, torch.Tensor]) -> None:
+        name = next(name for name in weights if part in name)
+        weights[name.replace(part, instead)] = weights[name] + 1
+
+    return tensors(change)
+
+
 def one_number(part: str, value: float) -> Damage:
     def change(weights: dict[str, torch.Tensor]) -> None:
         (name, *_) = (name for name in weights if part in name)

@@ -189,9 +189,9 @@ def check_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], IntArray]:
 
 def check_search(tol: Any, max_iter: Any) -> None:
     """Refuse a tolerance or a number of iterations with which no fit would start or end."""
-    if not (isinstance(tol, Real) and 0 < tol < 1):
+    if not (isinstance(tol, Real) and 0 < float(tol) < 1):
         raise ValueError(f"tol must be a number between 0 and 1, not {tol!r}")
-    if not (isinstance(max_iter, Integral) and max_iter >= 1):
+    if not (isinstance(max_iter, Integral) and int(max_iter) >= 1):
         raise ValueError(f"max_iter must be an integer of at least 1, not {max_iter!r}")
 
 

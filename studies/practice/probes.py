@@ -61,6 +61,8 @@ class Options(Subject, StudyOptions):
         check_workers(self.jobs, self.cluster)
         if not self.probes:
             raise ValueError("--probes needs at least one probe")
+        if self.states and self.states.absolute() == self.output.absolute():
+            raise ValueError(f"--states and --output are both {self.output}; give another --output")
         if self.curve and not {"reader", *CURVE} <= set(self.probes):
             raise ValueError(f"--curve needs the probes {' '.join(sorted({'reader', *CURVE}))}")
         paper = self.protocol == "paper"

@@ -17,6 +17,7 @@ import tyro
 from studies.bounds import CountOrAll, Layer, Within
 from studies.practice.probes import Options as ProbeOptions
 from studies.practice.probes import Probe
+from studies.storage.results import check_links
 from studies.study import counter
 from studies.subject import Subject
 
@@ -45,6 +46,13 @@ class Options(Subject):
             raise ValueError("--probes needs at least one probe")
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder with files of its own, such as that of a model: states are in sub-folders."""
+    check_links(folder)
+    if folder.is_dir() and any(not path.is_dir() for path in folder.iterdir()):
+        raise ValueError(f"{folder} holds other files; give a folder of its own")
+
+
 @contextmanager
 def without_ruins(folder: Path, n_processes: int) -> Iterator[None]:
     """Delete a new folder if a text is refused while the model runs: nothing can complete it.
@@ -68,6 +76,7 @@ def main(options: Options) -> None:
     from probing.states.limits import check_splits
 
     options = options.resolved()
+    check_folder(options.output)
     with joined():
         rank, n_processes = rank_and_size()
         dataset = read_data(options.data)
