@@ -36,7 +36,7 @@ HEADS: dict[Head | None, Any] = {
 
 
 def load_model(
-    name: str,
+    name: str | Path,
     *,
     head: Head | None = None,
     device: str = "cpu",
@@ -65,6 +65,7 @@ def load_model(
     >>> model, tokenizer = load_model("smollm2", device="auto", dtype="bfloat16")
     >>> classifier, tokenizer = load_model("results/transformer", head="classifier")
     """
+    name = str(name)
     options = {"dtype": dtype_of(dtype), "device_map": device_map}
     if device_map is not None:
         check_device_map(device_map, device)
