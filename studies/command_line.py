@@ -72,6 +72,7 @@ def run(name: str, arguments: Sequence[str] | None = None, prog: str | None = No
 
 
 def _run(name: str, arguments: Sequence[str], prog: str) -> None:
+    check_ranks()
     command = find(name)
     if isinstance(command, dict):  # several studies: the first word names one
         word, *arguments = arguments or ["--help"]
@@ -81,6 +82,16 @@ def _run(name: str, arguments: Sequence[str], prog: str) -> None:
             return
         command, prog = command[word], f"{prog} {word}"
     command.main(parse(command.options, command.about, arguments, prog))
+
+
+def check_ranks() -> None:
+    """Refuse a RANK that torchrun did not set: all but the first of its processes write nothing."""
+    rank, size = os.environ.get("RANK", "0"), os.environ.get("WORLD_SIZE", "1")
+    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+        raise ValueError(
+            f"RANK is {rank!r} of WORLD_SIZE {size!r} in the environment; unset both, or start "
+            "the processes with torchrun"
+        )
 
 
 def find(name: str) -> Any:

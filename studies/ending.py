@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 from data_gen.quoting import one_line
@@ -68,6 +69,8 @@ def _reason(error: BaseException) -> str:
 
 def _write_anything() -> None:
     """Let output escape what the terminal cannot write, such as the name of a folder."""
+    if sys.stdout is None:  # as after `>&-`: libraries expect one
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     with suppress(AttributeError):  # a stream of a test
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
@@ -75,8 +78,7 @@ def _write_anything() -> None:
 def _flush() -> None:
     """Write all output now: when the interpreter does, it is too late for one line."""
     try:
-        if sys.stdout:  # which a program may start without
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError:  # a full disk

@@ -3,6 +3,8 @@
 import errno
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,24 @@ def test_a_traceback_is_shown_only_when_asked_for(
     monkeypatch.setenv("SLR_TRACEBACK", "1")
     with pytest.raises(ValueError), ending(last=False):  # noqa: PT011
         raise ValueError
+
+
+@pytest.mark.parametrize(("rank", "size"), [("x", "2"), ("1", "1"), ("1", ""), ("-1", "2")])
+def test_a_rank_that_torchrun_did_not_set_is_refused(
+    rank: str, size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command ended well, and had written nothing."""
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", size)
+    ended = command("train", ["--output", tmp_path / "x"], within=tmp_path)
+    assert (ended.outcome, "torchrun" in ended.said) == (REFUSED, True), ended.said
+
+
+def test_help_without_an_output_ends_well() -> None:
+    script = Path(__file__).parent.parent / "scripts" / "generate_data.py"
+    closed = [*"sh -c".split(), f"exec {sys.executable} {script} --help >&-"]
+    ended = subprocess.run(closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_help_in_a_narrow_terminal_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
