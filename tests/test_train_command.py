@@ -302,7 +302,7 @@ def test_two_processes_train_to_the_same_accuracy(
         ),
         (["--output", "x", "--plain", "--shuffle"], "leave out --shuffle"),
         (["--output", "x", "--spec", "poems"], "poems"),
-        (["--output", "file"], "--overwrite"),
+        (["--output", "file"], "not a result of slr-probing"),
         (["--output", "file", "--overwrite"], "not a result of slr-probing"),
         (["--output", "file/x"], "not a writable folder"),
         (["--output", "x", "--learning-rate", "1e30"], "lower the learning rate"),
