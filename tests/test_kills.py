@@ -29,6 +29,7 @@ MODEL, PROBE = "results/models/tiny-0", "results/probes/saved/reader"
 SMALL = ["--model", MODEL, "--output", "out"]
 TEXTS = ["--text", "the film was splendid", "the plot was foul"]
 FEW = ["--seeds", "1", "--sentences", "96"]
+CSV = "out/out.csv"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Case:
 
     script: str
     arguments: list[str]
+    file: str | None = None  # that the script writes, and refuses to replace
 
     @property
     def command(self) -> list[str]:
@@ -51,7 +53,7 @@ CASES = {
     "train-glove": Case("train_transformer.py", ["--embeddings", "glove", "--output", "out"]),
     "extract": Case("extract.py", [*SMALL, "--max-rows", "1000"]),
     "probe": Case("probe.py", [*SMALL, "--max-rows", "200", "--jobs", "2"]),
-    "apply": Case("apply.py", ["--probe", PROBE, *TEXTS, "--output", "out/out.csv"]),
+    "apply": Case("apply.py", ["--probe", PROBE, *TEXTS, "--output", CSV], CSV),
     "sparsity": Case("sparsity.py", [*SMALL, "--max-rows", "400"]),
     "controls": Case("controls.py", [*SMALL, "--max-rows", "200", "--draws", "2", "--jobs", "2"]),
     "causal": Case("causal.py", [*SMALL, "--sentences", "96", "--random", "1"]),
@@ -108,6 +110,13 @@ def killed(case: Case, folder: Path, moment: float) -> bool:
     return was_running
 
 
+def take_away_file(case: Case, undisturbed: Path, disturbed: Path) -> None:
+    """Remove the file that a script would refuse to replace: if it is there, it is whole."""
+    if case.file and (written := disturbed / case.file).exists():
+        assert written.read_bytes() == (undisturbed / case.file).read_bytes()
+        written.unlink()
+
+
 def names_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
@@ -133,6 +142,7 @@ def test_a_killed_script_ends_with_the_same_numbers_and_leaves_nothing(
             moment /= 2
             for output in (disturbed / "out", disturbed / "results" / "out"):
                 shutil.rmtree(output, ignore_errors=True)
+        take_away_file(case, undisturbed, disturbed)
     with started(case.command, disturbed) as program:
         to_the_end(program)
         assert program.left() == []
