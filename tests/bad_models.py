@@ -31,6 +31,8 @@ CONFIGS: dict[str, tuple[h.Damage, str]] = {
     "no type": (h.without("model_type"), "model_type"),
     "type of a wrong type": (h.config(model_type=["bert"]), "model_type"),
     "type null": (h.config(model_type=None), "model_type"),
+    "a config within": (h.config(text_config={"hidden_size": 5}), "no config within"),
+    "a list within": (h.config(text_config=[3]), "no config within"),
     "an unknown type": (h.config(model_type="zebra"), "zebra"),
     "a long type": (h.config(model_type="z" * 10_000), "model_type"),
     "a type with lines": (h.config(model_type="a\nb\x1b[31m"), "model_type"),
@@ -145,6 +147,9 @@ WEIGHTS: dict[str, tuple[h.Damage, str]] = {
     "another type": (h.entry(dtype="I32"), "quantised"),
     "no tensors": (h.tensors(lambda _: {}), "0 tensors"),
     "integers": (h.tensors(lambda w: {k: v.to(torch.int8) for k, v in w.items()}), "quantised"),
+    "one bias of integers": (h.retyped("LayerNorm.bias", torch.int64), "stored as I64"),
+    "one bias of bits": (h.retyped("LayerNorm.bias", torch.bool), "stored as BOOL"),
+    "one complex bias": (h.retyped("LayerNorm.bias", torch.complex64), "stored as C64"),
     "float8": (
         h.tensors(lambda w: {k: v.to(torch.float8_e4m3fn) for k, v in w.items()}),
         "quantised",

@@ -143,6 +143,11 @@ def tensors(change: Callable[[dict[str, torch.Tensor]], Any]) -> Damage:
     return damage
 
 
+def retyped(end: str, dtype: torch.dtype) -> Damage:
+    """Store the tensors whose names end so in another type."""
+    return tensors(lambda w: {k: v.to(dtype) if k.endswith(end) else v for k, v in w.items()})
+
+
 def lacking(*parts: str) -> Damage:
     """Remove all tensors whose names contain one of these parts."""
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedConfig
 
 from probing.models.border import model_errors
 from probing.models.errors import ModelError
@@ -36,6 +36,8 @@ def _inspected(folder: Path, *, whole: bool) -> Any:
         config = AutoConfig.from_pretrained(
             str(folder), trust_remote_code=False, local_files_only=True
         )
+        if not isinstance(config.get_text_config(), PreTrainedConfig):
+            raise ModelError(f"{folder / CONFIG}: {config.model_type} has no config within it")
     if whole:
         check_sizes(str(folder), config, stored_tensors(folder))
     elif (folder / INDEX).is_file():

@@ -60,10 +60,12 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
         raise ModelError(f"{folder} holds no model: {_no_weights(folder)}")
     _check_names(folder, tensors)
     for name, tensor in tensors.items():
-        if name.endswith("weight") and len(tensor.shape) > 1 and tensor.dtype not in FLOATS:
+        # A bias of several dimensions is a mask, which old GPT-2 checkpoints hold as bits.
+        is_weight = name.endswith("weight") or (name.endswith("bias") and len(tensor.shape) == 1)
+        if is_weight and tensor.dtype not in FLOATS:
             raise ModelError(
-                f"{folder}: {quoted(name)} is stored as {tensor.dtype}, which needs the scales of "
-                "a quantised format; save the model in float32 or bfloat16"
+                f"{folder}: {quoted(name)} is stored as {tensor.dtype}, as in a quantised format "
+                "or by mistake; save the model in float32 or bfloat16"
             )
     return tensors
 
