@@ -50,7 +50,7 @@ def inputs(options: Options) -> dict[str, str]:
     shown = [options.results / study.folder for study in STUDIES]
     shown += [options.results / "models" / name for name in MODELS]
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
-    files += [options.results / CLAIMS, *PARTS.iterdir()]
+    files += [options.results / CLAIMS, *PARTS.rglob("*")]
     return {
         f"{file.parent.name}/{file.name}": file_sha256(file)
         for file in sorted(files)
