@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 # The same examples on every machine: a failure seen in CI is seen here too.
@@ -64,3 +66,20 @@ def pieces(sentiment: Any) -> Any:
     from small_models import wordpiece
 
     return wordpiece(sentiment["train"]["text"][:])
+
+
+@pytest.fixture(scope="session")
+def live_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results with the trained model that runs in the page, made once for all workers."""
+    from studies.making import make
+    from studies.pages.report import LIVE
+    from studies.practice import transformer
+
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    output = shared / "live-results" / LIVE
+    options = transformer.Options(snapshots=True, max_rows=100, output=output)
+    with FileLock(shared / "live-results.lock"):
+        if not output.exists():
+            make(transformer.STUDY, options)
+    return shared / "live-results"

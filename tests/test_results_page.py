@@ -18,8 +18,8 @@ from studies.catalogue import STUDIES
 from studies.pages import results as results_page
 from studies.pages.claims import keep_claims
 from studies.pages.paper_table import PARAMETERS, paper_table
-from studies.pages.pictures import read_picture
-from studies.pages.results import Options, page_of, shrunk, times_part
+from studies.pages.pictures import read_picture, small_png
+from studies.pages.results import WIDTH, Options, page_of, times_part
 from studies.practice import bridge, figure1
 from studies.practice.probed import PROBED
 from studies.rendering import markdown_table
@@ -190,7 +190,7 @@ def test_small_pictures_keep_the_colours_of_small_markers(tmp_path: Path) -> Non
     ax.imshow(np.random.default_rng(0).uniform(size=(40, 80)), cmap="gray")  # takes most colours
     ax.plot([20, 40, 60], [20, 20, 20], "o", color="#CC79A7", ms=5)
     figure.savefig(tmp_path / "large.png")
-    (tmp_path / "small.png").write_bytes(shrunk(read_picture(tmp_path / "large.png")))
+    (tmp_path / "small.png").write_bytes(small_png(read_picture(tmp_path / "large.png"), WIDTH))
     with Image.open(tmp_path / "large.png") as large, Image.open(tmp_path / "small.png") as small:
         before, after = (np.asarray(image.convert("RGB"), int) for image in (large, small))
     assert (before == (0xCC, 0x79, 0xA7)).all(axis=2).any()

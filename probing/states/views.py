@@ -1,4 +1,4 @@
-"""Sentences token by token, as Figure 1 and the report's token view show them."""
+"""Sentences token by token, as Figure 1 and the page's views of real models show them."""
 
 from dataclasses import dataclass
 from typing import Any

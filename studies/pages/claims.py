@@ -17,6 +17,11 @@ from studies.study import Claim, Study
 
 CLAIMS = "claims.json"  # in the folder of all results
 COMMAND = "python scripts/reproduce.py --only report"
+MATTER = (  # the beginnings of the claims that the page shows first, whether they pass or not
+    "pgd-schedule, from the published starts: runs that find k* and v*",
+    "1 layer, from scratch: accuracy, value erased (mean difference)",
+    "SmolLM2, wide data, ood_tokens: locate with k and read with v",
+)
 
 
 def read_claims(results: Path, studies: Sequence[Study] = STUDIES) -> list[Claim]:
@@ -79,6 +84,19 @@ def as_text(claims: Sequence[Claim]) -> str:
 def summary(claims: Sequence[Claim]) -> str:
     """A line that says how many claims pass."""
     return f"{sum(claim.passed for claim in claims)} of {len(claims)} claims pass"
+
+
+def that_matter(claims: Sequence[Claim]) -> list[Claim]:
+    """The few claims on which the others rest."""
+    return [claim for start in MATTER for claim in claims if claim.claim.startswith(start)]
+
+
+def by_study(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
+    """The claims under the titles of their studies, in the order of all pages."""
+    groups = {study.title: [c for c in claims if c.command == study.command] for study in STUDIES}
+    known = {study.command for study in STUDIES}
+    groups["Others"] = [claim for claim in claims if claim.command not in known]
+    return {title: group for title, group in groups.items() if group}
 
 
 def as_table(claims: Sequence[Claim]) -> pd.DataFrame:

@@ -48,6 +48,15 @@ def scaled_down(image: Image, width: int) -> Image:
     return image.resize((width, height), Image.Resampling.LANCZOS)
 
 
+def small_png(image: Image, width: int) -> bytes:
+    """The picture for a web page, as PNG: fewer pixels, and 256 colours."""
+    from PIL import Image
+
+    rgb = scaled_down(image.convert("RGB"), width)
+    # Colours are spread over all that occur: by default those of small markers would be lost.
+    return as_png(rgb.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE))
+
+
 def as_png(image: Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)

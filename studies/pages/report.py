@@ -1,8 +1,8 @@
-"""Make the report: one page with every result, which opens from disk and needs no network.
+"""Make the report: one page that runs the model and shows every result, without a network.
 
-The page shows what is in the results folder: claims, texts and figures of every study, an
-interactive token view and phase portrait, environment and seeds. For a missing result it shows the
-command that makes it.
+It begins with a Transformer that runs in the page, on the reader's own sentence; then come a phase
+portrait, views of real models, the figures and texts of every study, the claims, environment and
+seeds. For a missing result the page shows the command that makes it.
 """
 
 import base64
@@ -15,11 +15,20 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from probing.models.packaged import file_sha256
 from studies.catalogue import PRACTICE, STUDIES, THEORY
-from studies.pages.claims import CLAIMS, as_table, is_left_out, kept_claims, summary
+from studies.pages import views
+from studies.pages.claims import (
+    CLAIMS,
+    as_table,
+    by_study,
+    is_left_out,
+    kept_claims,
+    summary,
+    that_matter,
+)
 from studies.pages.environment import environment
-from studies.pages.pictures import as_png, read_picture, scaled_down
+from studies.pages.pictures import read_picture, small_png
 from studies.pages.reading import is_there, made_again_by, reading
-from studies.practice import figure1
+from studies.practice import bridge, figure1
 from studies.rendering import as_markdown, cells_of
 from studies.storage.tables import ResultError, reason_of
 from studies.study import Options as StudyOptions
@@ -27,14 +36,8 @@ from studies.study import Result, Said, Study, Tables, study
 
 PARTS = Path(__file__).parent / "html"
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels per pixel
-TRAIN = "python scripts/train_transformer.py"
-MODELS = {  # folder: the entry in the page's menu, and the command that trains the model
-    "tiny-0": ("tiny-0: 1 layer, 1 head", f"{TRAIN} --snapshots --output results/models/tiny-0"),
-    "small-0": (
-        "small-0: 2 layers, 4 heads",
-        f"{TRAIN} --preset small --output results/models/small-0",
-    ),
-}
+LIVE = Path("models/tiny-0")  # the model that runs in the page
+TRAIN = f"python scripts/train_transformer.py --snapshots --output results/{LIVE}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +50,9 @@ class Options(StudyOptions):
 
 def inputs(options: Options) -> dict[str, str]:
     """SHA-256 of every file that the page is made from, its templates included."""
-    shown = [options.results / study.folder for study in STUDIES]
-    shown += [options.results / "models" / name for name in MODELS]
+    shown = [options.results / study.folder for study in (*STUDIES, *views.studies())]
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
+    files += (options.results / LIVE).rglob("*")  # with its snapshots
     files += [options.results / CLAIMS, *PARTS.rglob("*")]
     return {
         f"{file.parent.name}/{file.name}": file_sha256(file)
@@ -73,19 +76,49 @@ def run(options: Options) -> Result:
 
 def render(results: Path) -> str:
     """The whole page; a study without results is one line with the command that makes it."""
+    from studies.pages.portrait import portrait_values  # which needs numba
+
     claims = kept_claims(results)
+    matter = that_matter(claims)
     shown = [study for study in PRACTICE if not is_left_out(results, study)]
     practice = [study for study in shown if study is not figure1.STUDY]
     page = templates().get_template("page.html")
     return page.render(
-        claims=as_table(claims) if claims else None,
         summary=summary(claims),
+        matter=as_table(matter) if matter else None,
+        claims={
+            title: (summary(group), as_table(group)) for title, group in by_study(claims).items()
+        },
         figure1=section_of(results, figure1.STUDY),
         transformer=[section_of(results, study) for study in practice],
         slr=[section_of(results, study) for study in THEORY],
-        **token_values(results),
+        **live_values(results),
+        **views.view_context(results),
+        portrait=portrait_values(),
         **environment(results),
     )
+
+
+def live_values(results: Path) -> dict[str, Any]:
+    """The model that runs in the page, and what the study bridge says beside it."""
+    values: dict[str, Any] = {"live": None, "paths": None, "causal": None}
+    values |= {"train": TRAIN, "bridge": bridge.STUDY}
+    if not (results / LIVE / "model.safetensors").is_file():
+        return values
+    from studies.pages import live, story
+
+    with made_again_by(TRAIN, results / LIVE):
+        try:
+            values["live"] = live.live_model(results / LIVE)
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # a model of other sentences or labels fails anywhere
+            raise ResultError(f"{results / LIVE} cannot be shown ({reason_of(error)})") from error
+    if is_there(results, bridge.STUDY):
+        with reading(results, bridge.STUDY) as tables:
+            values["paths"] = story.theory_paths(tables)
+            values["causal"] = story.causal_effects(tables)
+    return values
 
 
 def templates() -> Environment:
@@ -141,39 +174,11 @@ def section_of(results: Path, study: Study) -> Section:
 
 
 def picture(path: Path, caption: str) -> Picture:
-    """The picture of a PNG file, scaled down to at most MAX_WIDTH."""
-    image = scaled_down(whole := read_picture(path), MAX_WIDTH)
-    content = path.read_bytes() if image is whole else as_png(image)
-    uri = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-    return Picture(uri, image.width, image.height, caption)
-
-
-def token_values(results: Path) -> dict[str, Any]:
-    """The token views of the trained models, and the commands that train these models."""
-    folders = {name: results / "models" / name for name in MODELS}
-    present = [name for name in MODELS if (folders[name] / "model.safetensors").is_file()]
-    if not present:
-        return {"views": [], "commands": [command for _, command in MODELS.values()]}
-    from studies.pages.tokens import N_TRAIN
-
-    return {
-        "views": [view_of(folders[name], *MODELS[name]) for name in present],
-        "commands": [MODELS[name][1] for name in present],
-        "n_sentences": N_TRAIN,
-    }
-
-
-def view_of(folder: Path, entry: str, command: str) -> dict[str, Any]:
-    """The token view of a trained model; a model that cannot be shown is refused in one line."""
-    from studies.pages import tokens
-
-    with made_again_by(command, folder):
-        try:
-            return tokens.token_view(folder, entry)
-        except (ValueError, OSError):
-            raise
-        except Exception as error:  # a model of other sentences or labels fails anywhere
-            raise ResultError(f"{folder} cannot be shown ({reason_of(error)})") from error
+    """The picture of a PNG file, at most MAX_WIDTH wide, as the page embeds it."""
+    image = read_picture(path)
+    uri = f"data:image/png;base64,{base64.b64encode(small_png(image, MAX_WIDTH)).decode()}"
+    width = min(image.width, MAX_WIDTH)
+    return Picture(uri, width, max(1, round(image.height * width / image.width)), caption)
 
 
 def says(tables: Tables) -> Said:

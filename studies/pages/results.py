@@ -10,22 +10,19 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from studies.catalogue import STUDIES
 from studies.pages.claims import as_table, is_left_out, kept_claims, summary
 from studies.pages.paper_table import paper_table
-from studies.pages.pictures import as_png, read_picture, scaled_down
+from studies.pages.pictures import read_picture, small_png
 from studies.pages.reading import is_there, made_again_by, reading
 from studies.rendering import as_markdown, markdown_table
 from studies.storage.results import check_links, read_json, write_whole
 from studies.storage.tables import ResultError, reason_of
 from studies.study import Study
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 FIGURES = "figures"  # folder next to the page
 TIMES = "times.json"  # file next to the page, written by benchmarks/whole.py ...
@@ -106,7 +103,10 @@ def small_pictures(results: Path, study: Study) -> Iterator[tuple[str, bytes]]:
     """The figures of a study by their file names, small enough for a web page."""
     with reading(results, study) as tables:
         for stem in study.figures:
-            yield picture(study, stem), shrunk(read_picture(tables.folder / f"{stem}.png"))
+            yield (
+                picture(study, stem),
+                small_png(read_picture(tables.folder / f"{stem}.png"), WIDTH),
+            )
 
 
 def page_of(results: Path, times: Path) -> str:
@@ -145,15 +145,6 @@ def is_as_generated(page: str) -> bool:
 def picture(study: Study, stem: str) -> str:
     """The file name of a study's figure in the folder of all figures."""
     return f"{study.folder.replace('/', '-')}-{stem}.png"
-
-
-def shrunk(image: Image) -> bytes:
-    """A smaller picture for the web page, as PNG: fewer pixels, and 256 colours."""
-    from PIL import Image
-
-    rgb = scaled_down(image.convert("RGB"), WIDTH)
-    # Colours are spread over all that occur: by default those of small markers would be lost.
-    return as_png(rgb.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE))
 
 
 def times_part(path: Path) -> list[str]:

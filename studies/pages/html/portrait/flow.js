@@ -1,44 +1,62 @@
 "use strict";
-// The gradient flow on the invariant manifold, for any gate: an object with excessRisk(kappa, nu),
-// riskGradient(kappa, nu) and fixedPoints(), which erf.js and softmax.js make for a task.
+// The gradient flow, for any gate: an object with excessRisk and riskGradient of the overlaps and
+// fixedPoints(), which erf.js and softmax.js make for a task. On the invariant manifold it is
 //   d kappa/dt = -(1 - kappa^2) R_kappa,   d nu/dt = -(1 - nu^2) R_nu      (Theorem 5)
+// and elsewhere a flow of five overlaps, as grad_k R and grad_v R lie in the span of k*, v*, k and v:
+//   k' = -(I - k k^T) (R_kappa k* + R_eta v* + R_rho v),   v' = -(I - v v^T) (R_nu v* + R_theta k* + R_rho k)
 
 function velocity(gate, kappa, nu) {
   const [byKappa, byNu] = gate.riskGradient(kappa, nu);
   return [-(1 - kappa * kappa) * byKappa, -(1 - nu * nu) * byNu];
 }
 
-// One path of the flow as [t, kappa, nu] rows. Bogacki-Shampine 3(2), the step by its own error.
-function trajectory(gate, kappa, nu, { end = 1000, tolerance = 1e-6, most = 4000 } = {}) {
+// The velocity of the overlaps [kappa, nu, theta, eta, rho].
+function fullVelocity(gate, [kappa, nu, theta, eta, rho]) {
+  const [byKappa, byNu, byTheta, byEta, byRho] = gate.riskGradient(kappa, nu, theta, eta, rho);
+  // along the vectors themselves, which the spheres do not allow
+  const alongK = kappa * byKappa + eta * byEta + rho * byRho;
+  const alongV = nu * byNu + theta * byTheta + rho * byRho;
+  return [
+    kappa * alongK - byKappa - theta * byRho,
+    nu * alongV - byNu - eta * byRho,
+    theta * alongV - byTheta - kappa * byRho,
+    eta * alongK - byEta - nu * byRho,
+    rho * (alongK + alongV) - theta * byKappa - nu * byEta - eta * byNu - kappa * byTheta - 2 * byRho,
+  ];
+}
+
+// One path on the manifold as [t, kappa, nu] rows. Bogacki-Shampine 3(2), the step by its own error;
+// a path has a row at each of the times in stops, which ascend.
+function trajectory(gate, kappa, nu, { end = 1000, tolerance = 1e-6, most = 4000, stops = [] } = {}) {
   const inside = (x) => Math.max(-1, Math.min(1, x));
-  const at = (point, dt, slopes, weights) =>
-    point.map((x, i) => inside(x + dt * weights.reduce((sum, w, j) => sum + w * slopes[j][i], 0)));
-  let point = [kappa, nu];
-  let t = 0;
-  let dt = 1e-3;
-  const rows = [[0, kappa, nu]];
-  let k1 = velocity(gate, ...point);
+  let [x, y, t, dt] = [kappa, nu, 0, 1e-3];
+  const rows = [[0, x, y]];
+  let k1 = velocity(gate, x, y);
   for (let n = 0; n < most && t < end; n++) {
-    if (Math.hypot(...k1) < 1e-9) break;
-    dt = Math.min(dt, end - t);
-    const k2 = velocity(gate, ...at(point, dt, [k1], [1 / 2]));
-    const k3 = velocity(gate, ...at(point, dt, [k2], [3 / 4]));
-    const next = at(point, dt, [k1, k2, k3], [2 / 9, 1 / 3, 4 / 9]);
-    const k4 = velocity(gate, ...next);
-    const lower = at(point, dt, [k1, k2, k3, k4], [7 / 24, 1 / 4, 1 / 3, 1 / 8]);
-    const error = Math.hypot(next[0] - lower[0], next[1] - lower[1]);
-    const moved = Math.hypot(next[0] - point[0], next[1] - point[1]);
-    if (error <= tolerance && moved <= 0.05) {
-      // also short enough to draw as a line
-      t += dt;
-      point = next;
-      k1 = k4;
-      rows.push([t, ...point]);
+    if (Math.hypot(k1[0], k1[1]) < 1e-9) break;
+    const until = nextStop(stops, t, end);
+    const cut = t + dt >= until; // the step ends there, whatever the next one will be
+    const step = cut ? until - t : dt;
+    const at = (i, a, k2, b, k3, c, k4, d) => inside((i ? y : x) + step * (a * k1[i] + b * k2[i] + c * k3[i] + d * k4[i]));
+    const k2 = velocity(gate, at(0, 1 / 2, k1, 0, k1, 0, k1, 0), at(1, 1 / 2, k1, 0, k1, 0, k1, 0));
+    const k3 = velocity(gate, at(0, 0, k2, 3 / 4, k1, 0, k1, 0), at(1, 0, k2, 3 / 4, k1, 0, k1, 0));
+    const [nextX, nextY] = [at(0, 2 / 9, k2, 1 / 3, k3, 4 / 9, k1, 0), at(1, 2 / 9, k2, 1 / 3, k3, 4 / 9, k1, 0)];
+    const k4 = velocity(gate, nextX, nextY);
+    const lower = [0, 1].map((i) => at(i, 7 / 24, k2, 1 / 4, k3, 1 / 3, k4, 1 / 8));
+    const error = Math.hypot(nextX - lower[0], nextY - lower[1]);
+    const moved = Math.hypot(nextX - x, nextY - y);
+    const accepted = error <= tolerance && moved <= 0.05; // also short enough to draw as a line
+    if (accepted) {
+      [x, y, t, k1] = [nextX, nextY, cut ? until : t + step, k4];
+      rows.push([t, x, y]);
     }
     const factor = 0.9 * Math.cbrt(tolerance / Math.max(error, 1e-300));
-    dt *= Math.min(moved > 0.05 ? 0.5 : 2, Math.max(0.2, factor));
+    const proposed = step * Math.min(moved > 0.05 ? 0.5 : 2, Math.max(0.2, factor));
+    dt = accepted && cut ? Math.max(dt, proposed) : proposed;
   }
   return rows;
 }
 
-if (typeof module !== "undefined") module.exports = { velocity, trajectory };
+const nextStop = (stops, t, end) => stops.find((stop) => stop > t && stop < end) ?? end;
+
+if (typeof module !== "undefined") module.exports = { velocity, fullVelocity, trajectory };

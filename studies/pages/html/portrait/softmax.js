@@ -1,8 +1,10 @@
 "use strict";
-// The softmax gate: token l has the weight a_l, a = softmax_l(lam X_l.k). With the informative token
-// first and mu = lam h kappa, h = sqrt(d/2), g = gamma, the risk on the manifold is
+// The softmax gate: token l has the weight a_l, a = softmax_l(lam X_l.k). This is the exact risk of
+// slr/gates/softmax.py. The table of its moments is made here, in the page, so that the sliders may
+// have any value (tests/test_portrait_page.py compares the two). With the informative token first and
+// mu = lam h kappa, h = sqrt(d/2), g = gamma, the risk on the manifold is
 //   R(kappa, nu) = g^2 (E[(1 - a_1)^2] + 2 (1 - nu) E[a_1]) + E[sum_{l>1} a_l^2]
-// The gate needs four functions of mu, all positive, so that nothing cancels:
+// It needs four functions of mu, all positive, so that nothing cancels:
 //   weight = E[a_1]                                slope = d weight/d mu = E[a_1 (1 - a_1)]
 //   loss   = g^2 E[(1 - a_1)^2] + E[sum a_l^2]     gain  = -d loss/d mu = 2 E[a_1 (g^2 (1 - a_1)^2 + sum a_l^2)]
 //   R = loss + 2 g^2 (1 - nu) weight,   R_nu = -2 g^2 weight,   R_kappa = lam h (2 g^2 (1 - nu) slope - gain)
@@ -12,6 +14,9 @@
 //   weight(mu) = int A_1(s + mu) psi_0^n ds            slope(mu) = int A_1(s + mu) n psi_1 psi_0^{n-1} ds
 //   loss(mu)   = int A_0(s + mu) K(s) ds               gain(mu)  = int A_1(s + mu) K(s) ds
 //   K = (1 + g^2) n psi_2 psi_0^{n-1} + g^2 n (n-1) psi_1^2 psi_0^{n-2}
+// Off the manifold the risk is a polynomial in nu, theta, eta and rho (docs/theory.md, section 15). Its
+// coefficients and their derivatives are nine more functions of mu, integrals of the same kind, which
+// are tabulated when they are first asked for.
 // The integrands are analytic for |Im s| < pi/2: the trapezoidal rule is off by exp(-pi^2 / STEP).
 
 const STEP = 0.25; // of s, x and mu, so that A_i(s + mu) needs no interpolation
@@ -59,9 +64,83 @@ function smoothed(orders, first, last, sigma) {
   return rows;
 }
 
-// A table of [weight, slope, loss, gain] at mu = -STEP half, ..., STEP half.
-// reach: the largest |mu| that is asked for. Beyond STEP end all four are exponentials.
-function softmaxTable({ lam, gamma, L }, reach) {
+// What the n noise tokens add to the integrands, on the grid of s; D = d/ds.
+function noiseFactors(n, g2, [psi0, psi1, psi2, psi3]) {
+  // psi_0 is rounded to 1e-16, so its n-th power is good to 1e-16 n.
+  const power = (p, exponent) => (exponent > 0 ? Math.exp(exponent * Math.log(p)) : 1);
+  const one = psi0.map((p) => n * power(p, n - 1));
+  const two = psi0.map((p) => n * (n - 1) * power(p, n - 2));
+  const each = (value) => psi0.map((_, i) => value(i));
+  const onManifold = {
+    absent: psi0.map((p) => power(p, n)),
+    single: each((i) => one[i] * psi1[i]),
+    K: each((i) => (1 + g2) * one[i] * psi2[i] + g2 * two[i] * psi1[i] ** 2),
+  };
+  if (!psi3) return onManifold;
+  return {
+    ...onManifold,
+    difference: each((i) => one[i] * (psi1[i] - psi2[i])),
+    // of V = (E[(sum_{l>1} a_l X_l.k)^2] - E[sum_{l>1} a_l^2]) / lam^2: pairs, and each with itself
+    pairs: each((i) => two[i] * ((psi1[i] - psi2[i]) ** 2 + psi1[i] * (2 * psi2[i] - psi3[i]))),
+    own: each((i) => one[i] * (2 * psi2[i] - psi3[i])),
+  };
+}
+
+// Two sets of functions of mu: how many rows of smoothed() they need (of the noise, of the informative
+// token), how fast they decay for mu to -infinity and to infinity, where the gate is saturated, and the
+// integrals over s with A_i at the index s + x.
+const ON_MANIFOLD = {
+  orders: [3, 2],
+  rates: [[1, 1, 0, 1], [0, 1, 2, 2]],
+  integrals([A0, A1], { absent, single, K }, g2, x, from, to) {
+    let [weight, slope, loss, gain] = [0, 0, 0, 0];
+    for (let s = from; s <= to; s++) {
+      weight += A1[s + x] * absent[s];
+      slope += A1[s + x] * single[s];
+      loss += A0[s + x] * K[s];
+      gain += A1[s + x] * K[s];
+    }
+    return [weight, slope, loss, gain];
+  },
+};
+
+// D slope, M2 = E[a_1^2], S, W, U, and D of the last four, named as in slr/gates/softmax_moments.py.
+const OFF_MANIFOLD = {
+  orders: [4, 5],
+  rates: [[1, 2, 1, 1, 0, 2, 1, 1, 1], [1, 0, 1, 1, 1, 1, 1, 1, 1]],
+  integrals([A0, A1, A2, A3, A4], { absent, single, difference, pairs, own }, g2, x, from, to) {
+    const [bySingle, byDifference] = [[0, 0, 0, 0, 0], [0, 0, 0]];
+    let [m2, V, dV] = [0, 0, 0];
+    for (let s = from; s <= to; s++) {
+      const [a1, a2, a3] = [A1[s + x], A2[s + x], A3[s + x]];
+      const [d1, d2] = [a1 - a2, 2 * a2 - a3]; // DA_1, DA_2
+      const [dd1, dd2] = [a1 - 3 * a2 + a3, 4 * a2 - 5 * a3 + A4[s + x]];
+      m2 += a2 * absent[s];
+      bySingle[0] += d1 * single[s];
+      bySingle[1] += a2 * single[s];
+      bySingle[2] += d2 * single[s];
+      bySingle[3] += dd1 * single[s];
+      bySingle[4] += dd2 * single[s];
+      byDifference[0] += a1 * difference[s];
+      byDifference[1] += d1 * difference[s];
+      byDifference[2] += dd1 * difference[s];
+      V += A0[s + x] * pairs[s] + a1 * own[s];
+      dV += d1 * own[s] - a1 * pairs[s];
+    }
+    const [dSlope, dM2, ddM2, ddSlope, dddM2] = bySingle;
+    const [dSum, ddSum, dddSum] = byDifference; // of E[a_1] + E[sum_{l>1} a_l^2]
+    return [
+      dSlope, m2,
+      g2 * dM2 + dSum, g2 * (g2 * dSlope - dSum), g2 * (g2 * ddM2 + 2 * ddSum) + V,
+      dM2,
+      g2 * ddM2 + ddSum, g2 * (g2 * ddSlope - ddSum), g2 * (g2 * dddM2 + 2 * dddSum) + dV,
+    ];
+  },
+};
+
+// A table of one of these sets at mu = -STEP half, ..., STEP half.
+// reach: the largest |mu| that is asked for. Beyond STEP end all functions are exponentials.
+function softmaxTable({ lam, gamma, L }, reach, { orders, rates, integrals }) {
   const n = L - 1;
   const g2 = gamma * gamma;
   const sigma = lam * gamma;
@@ -72,74 +151,96 @@ function softmaxTable({ lam, gamma, L }, reach) {
   const noiseLeft = grid(-Math.log(n) - (lam * lam) / 2 - FAR);
   const left = Math.min(noiseLeft, -half - grid((sigma * sigma) / 2 + FAR));
   const right = grid(lam * lam + 8 * lam + 4);
-  const [psi0, psi1, psi2] = smoothed(3, left, right, lam);
-  // psi_0 is rounded to 1e-16, so its n-th power is good to 1e-16 n.
-  const power = (p, exponent) => (exponent > 0 ? Math.exp(exponent * Math.log(p)) : 1);
-  const absent = psi0.map((p) => power(p, n));
-  const single = psi0.map((p, i) => n * psi1[i] * power(p, n - 1));
-  const K = psi0.map(
-    (p, i) => (1 + g2) * n * psi2[i] * power(p, n - 1) + g2 * n * (n - 1) * psi1[i] ** 2 * power(p, n - 2),
-  );
+  const noise = noiseFactors(n, g2, smoothed(orders[0], left, right, lam));
   const lowest = noiseLeft - half;
   const highest = Math.min(right + half, grid(2 * sigma * sigma + 8 * sigma + 4));
-  const [A0, A1] = smoothed(2, lowest, highest, sigma);
-  const rows = new Float64Array(4 * (2 * half + 1));
+  const signal = smoothed(orders[1], lowest, highest, sigma);
+  const count = rates[0].length;
+  const rows = new Float64Array(count * (2 * half + 1));
   for (let m = -half; m <= half; m++) {
     const from = Math.max(left, lowest - m, Math.min(noiseLeft, -m - grid((sigma * sigma) / 2 + FAR)));
     const to = Math.min(right, highest - m);
-    let [weight, slope, loss, gain] = [0, 0, 0, 0];
-    for (let s = from; s <= to; s++) {
-      const a1 = A1[s + m - lowest];
-      weight += a1 * absent[s - left];
-      slope += a1 * single[s - left];
-      loss += A0[s + m - lowest] * K[s - left];
-      gain += a1 * K[s - left];
-    }
-    rows.set([STEP * weight, STEP * slope, STEP * loss, STEP * gain], 4 * (m + half));
+    const values = integrals(signal, noise, g2, left + m - lowest, from - left, to - left);
+    for (let i = 0; i < count; i++) rows[count * (m + half) + i] = STEP * values[i];
   }
-  return { end, half, rows };
+  return { end, half, rows, rates };
 }
 
-// The function mu -> [weight, slope, loss, gain]: between the table's points by their polynomial of degree 11.
-function softmaxMoments(task, reach) {
-  if (task.L === 1) return { moments: () => [1, 0, 0, 0], saturated: 0 }; // one token has all the weight
-  const { end, half, rows } = softmaxTable(task, reach);
-  function moments(mu) {
-    const beyond = Math.max(0, Math.abs(mu) - STEP * end);
-    const place = (mu - Math.sign(mu) * beyond) / STEP + half;
-    const first = Math.floor(place) - STENCIL.length / 2 + 1;
-    const values = [0, 0, 0, 0];
-    let total = 0;
-    for (let j = 0; j < STENCIL.length; j++) {
-      const distance = place - first - j;
-      if (distance === 0) {
-        for (let i = 0; i < 4; i++) values[i] = rows[4 * (first + j) + i];
-        total = 1;
-        break;
-      }
-      const part = STENCIL[j] / distance;
-      total += part;
-      for (let i = 0; i < 4; i++) values[i] += part * rows[4 * (first + j) + i];
+// The functions of a table at mu: between its points by their polynomial of degree 11.
+function lookUp({ end, half, rows, rates }, mu) {
+  const beyond = Math.max(0, Math.abs(mu) - STEP * end);
+  const place = (mu - Math.sign(mu) * beyond) / STEP + half;
+  const first = Math.floor(place) - STENCIL.length / 2 + 1;
+  const count = rates[0].length;
+  const values = new Array(count).fill(0);
+  let total = 0;
+  for (let j = 0; j < STENCIL.length; j++) {
+    const distance = place - first - j;
+    const part = distance === 0 ? 1 : STENCIL[j] / distance;
+    if (distance === 0) {
+      values.fill(0);
+      total = 0;
     }
-    const rates = mu < 0 ? [1, 1, 0, 1] : [0, 1, 2, 2]; // of decay, where the gate is saturated
-    return values.map((value, i) => (value / total) * (beyond ? Math.exp(-rates[i] * beyond) : 1));
+    total += part;
+    for (let i = 0; i < count; i++) values[i] += part * rows[count * (first + j) + i];
+    if (distance === 0) break;
   }
-  return { moments, saturated: STEP * end };
+  const rate = rates[mu < 0 ? 0 : 1];
+  for (let i = 0; i < count; i++) values[i] *= (beyond ? Math.exp(-rate[i] * beyond) : 1) / total;
+  return values;
 }
 
+// The gate of task = {d, L, gamma, lam}: excessRisk and riskGradient of the five overlaps (the last
+// three are 0 if they are left out), and fixedPoints() on the manifold.
 function softmaxGate(task) {
-  const strength = task.lam * Math.sqrt(task.d / 2);
+  const h = Math.sqrt(task.d / 2);
+  const lam = task.lam;
+  const strength = lam * h;
   const g2 = task.gamma ** 2;
-  const { moments, saturated } = softmaxMoments(task, strength);
+  const single = task.L === 1; // one token has all the weight
+  const reach = strength + STEP; // differences may look a little beyond kappa = 1
+  const table = single ? null : softmaxTable(task, reach, ON_MANIFOLD);
+  const saturated = single ? 0 : STEP * table.end;
+  // The last kappa's values are kept: a Jacobian asks for them again and again.
+  const remembered = (functions) => {
+    let [last, values] = [NaN, null];
+    return (kappa) => {
+      if (kappa !== last) [last, values] = [kappa, functions(strength * kappa)];
+      return values;
+    };
+  };
+  const moments = remembered((mu) => (single ? [1, 0, 0, 0] : lookUp(table, mu)));
+  let fullTable = null;
+  const fullMoments = remembered((mu) => {
+    if (single) return [0, 1, 0, 0, 0, 0, 0, 0, 0];
+    fullTable ??= softmaxTable(task, reach, OFF_MANIFOLD);
+    return lookUp(fullTable, mu);
+  });
 
-  function excessRisk(kappa, nu) {
-    const [weight, , loss] = moments(strength * kappa);
-    return loss + 2 * g2 * (1 - nu) * weight;
+  function excessRisk(kappa, nu, theta = 0, eta = 0, rho = 0) {
+    const [weight, slope, loss] = moments(kappa);
+    const risk = loss + 2 * g2 * (1 - nu) * weight;
+    if (theta === 0 && eta === 0 && rho === 0) return risk;
+    const [, m2, S, W, U] = fullMoments(kappa);
+    const read = h * theta;
+    return risk + read * read * m2 + 2 * lam * read * (rho * S - g2 * eta * slope) + lam * lam * rho * (rho * U - 2 * eta * W);
   }
 
-  function riskGradient(kappa, nu) {
-    const [weight, slope, , gain] = moments(strength * kappa);
-    return [strength * (2 * g2 * (1 - nu) * slope - gain), -2 * g2 * weight];
+  // [R_kappa, R_nu, R_theta, R_eta, R_rho]
+  function riskGradient(kappa, nu, theta = 0, eta = 0, rho = 0) {
+    const [weight, slope, , gain] = moments(kappa);
+    const byMu = 2 * g2 * (1 - nu) * slope - gain;
+    if (theta === 0 && eta === 0 && rho === 0) return [strength * byMu, -2 * g2 * weight, 0, 0, 0];
+    const [dSlope, m2, S, W, U, dM2, dS, dW, dU] = fullMoments(kappa);
+    const read = h * theta;
+    const off = read * read * dM2 + 2 * lam * read * (rho * dS - g2 * eta * dSlope) + lam * lam * rho * (rho * dU - 2 * eta * dW);
+    return [
+      strength * (byMu + off),
+      -2 * g2 * weight,
+      2 * h * (read * m2 + lam * (rho * S - g2 * eta * slope)),
+      -2 * lam * (read * g2 * slope + lam * rho * W),
+      2 * lam * (read * S + lam * (rho * U - eta * W)),
+    ];
   }
 
   // weight > 0: nu always increases, and rests at -1 and 1 only. On nu = 1 the risk falls in kappa

@@ -1,0 +1,3 @@
+"use strict";
+// All sections are there: what the address says holds from here on.
+pageState.restore();

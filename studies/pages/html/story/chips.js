@@ -1,0 +1,72 @@
+"use strict";
+// The sentence as chips: each word with its attention and, if the grammar has a place for it, a menu
+// of the words that could stand there.
+
+// A function that shows a reading in the box. choose(text) is called with the changed sentence.
+function makeChips(box, slots, isKnown, choose) {
+  let shown = null; // the reading
+  let chips = []; // {key, element, menu}: kept while the menu is the same, so that the focus stays
+
+  function option(word, missing) {
+    const label = word === "" ? "(leave out)" : missing ? `${word} [UNK]` : word;
+    const made = htmlElement("option", { value: word }, label);
+    return made;
+  }
+
+  function menu(word, groups) {
+    const select = htmlElement("select", {});
+    const seen = new Set();
+    for (const { name, words, optional } of groups) {
+      const fresh = words.filter((each) => !seen.has(each));
+      fresh.forEach((each) => seen.add(each));
+      if (!fresh.length) continue;
+      const group = htmlElement("optgroup", { label: name }, ...fresh.map((each) => option(each, !isKnown(each))));
+      if (optional) group.append(option("", false));
+      select.append(group);
+    }
+    select.addEventListener("change", () => {
+      const place = chips.findIndex((chip) => chip.menu === select);
+      choose(replaced(shown.text, shown.spans[place], select.value));
+      chips[place]?.menu?.focus(); // of the chip that has taken its place
+    });
+    return select;
+  }
+
+  function chip(word, groups, key) {
+    const select = groups.length ? menu(word, groups) : null;
+    const name = select ?? htmlElement("span", { class: "word" });
+    const unknown = htmlElement("span", { class: "unknown" }, "[UNK]");
+    const fill = htmlElement("i");
+    const share = htmlElement("span", { class: "share" });
+    const element = htmlElement("span", { class: "chip" }, name, unknown, htmlElement("span", { class: "meter" }, fill), share);
+    return { key, element, menu: select, name, share };
+  }
+
+  return function draw(reading) {
+    shown = reading;
+    const most = Math.max(...reading.attention);
+    const next = reading.words.map((word, i) => {
+      const groups = reading.spans[i] ? menuOf(word, slots) : [];
+      const key = groups.map((slot) => slot.name).join("|");
+      const one = chips[i]?.key === key ? chips[i] : chip(word, groups, key);
+      const attention = reading.attention[i];
+      if (one.menu) {
+        one.menu.value = word;
+        one.menu.style.width = `${word.length + 2.6}ch`; // else as wide as its longest word
+        one.menu.setAttribute("aria-label", `word ${i}, attention ${attention.toFixed(2)}${reading.unknown[i] ? ", unknown to the model" : ""}`);
+      } else {
+        one.name.textContent = word;
+      }
+      one.share.textContent = attention.toFixed(2);
+      one.element.style.setProperty("--share", attention.toFixed(4));
+      one.element.classList.toggle("special", !reading.spans[i]);
+      one.element.classList.toggle("new", reading.unknown[i]);
+      one.element.classList.toggle("most", attention === most);
+      return one;
+    });
+    if (next.length !== chips.length || next.some((one, i) => one !== chips[i])) {
+      box.replaceChildren(...next.map((one) => one.element));
+    }
+    chips = next;
+  };
+}

@@ -1,0 +1,181 @@
+"""The values of the report's view of pretrained models: the tables of studies/practice/views.py.
+
+There is one value per model, the JSON that html/views/views.js reads. Large arrays are in base64:
+attention as bytes (255 is a weight of 1), coordinates as 16-bit integers in units of ``step``.
+"""
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from studies.pages.reading import is_there, reading
+from studies.practice import views
+from studies.storage.tables import ResultError
+from studies.study import Study, Tables
+from studies.subject import MODEL_NAMES
+
+STEP = 0.01  # of coordinates, unless one is too large for 16 bits
+ROLES = ("neutral", "informative", "distractor", "special")  # the page has the place in this list
+
+
+def studies() -> list[Study]:
+    """The studies whose results are shown, in the order of the page."""
+    return [study for study, _ in views.VIEWS.values()]
+
+
+def view_context(results: Path) -> dict[str, Any]:
+    """What the section needs: the models' values, the names of missing ones, and the command."""
+    values = view_values(results)
+    present = {value["key"] for value in values}
+    missing = [MODEL_NAMES[model] for model in views.VIEWS if model not in present]
+    command = views.STUDY.command
+    return {"views": values, "views_missing": missing, "views_command": command}
+
+
+def view_values(results: Path) -> list[dict[str, Any]]:
+    """One value per model whose result is there; a damaged result is refused in one line."""
+    values = []
+    for model, (study, _) in views.VIEWS.items():
+        if is_there(results, study):
+            with reading(results, study) as tables:
+                values.append(view_of(model, MODEL_NAMES[model], tables))
+    return values
+
+
+def view_of(key: str, name: str, tables: Tables) -> dict[str, Any]:
+    """The value of one model."""
+    tokens = tables["tokens"].sort_values(["sentence", "token"], ignore_index=True)
+    attention, along = tables["attention"], tables["coordinates"]
+    n_layers, n_heads = int(attention["layer"].max()), int(attention["head"].max())
+    weights = grid(attention, "weight", (len(tokens), n_layers, n_heads), "head")
+    if weights.min() < 0 or weights.max() > 1 + 1e-4:
+        raise ResultError(f"{tables.folder / 'attention.parquet'} has a weight outside 0 to 1")
+    coordinates = {name: grid(along, name, (len(tokens), n_layers + 1)) for name in ("k", "v")}
+    step = max(STEP, *(float(np.abs(x).max()) / 32767 for x in coordinates.values()))
+    return {
+        "key": key,
+        "name": name,
+        "layers": n_layers,
+        "heads": n_heads,
+        "sentences": list(map(sentence_value, *sentences_of(tables["sentences"], tokens))),
+        "attention": base64_of(np.rint(255 * weights.clip(0, 1)).astype("u1")),
+        **{name: base64_of(np.rint(x / step).astype("<i2")) for name, x in coordinates.items()},
+        "step": step,
+        "facts": facts(tables, tokens, n_heads),
+    }
+
+
+def grid(table: pd.DataFrame, value: str, shape: tuple[int, ...], *last: str) -> Any:
+    """The values of a table with one row per token, layer (and head), as an array."""
+    keys = ["sentence", "token", "layer", *last]
+    ordered = table.sort_values(keys)[value].to_numpy(dtype=float)
+    if len(ordered) != np.prod(shape) or table.duplicated(keys).any():
+        raise ValueError(f"{value} has {len(ordered)} rows, not one for each of {shape}")
+    if not np.isfinite(ordered).all():
+        raise ValueError(f"{value} is not a number somewhere")
+    return ordered.reshape(shape)
+
+
+def base64_of(values: Any) -> str:
+    return b64encode(values.tobytes()).decode()
+
+
+def sentences_of(sentences: pd.DataFrame, tokens: pd.DataFrame) -> tuple[Any, Any]:
+    """The rows of the sentences and, for each of them, the table of its tokens."""
+    groups = dict(list(tokens.groupby("sentence")))
+    rows = list(sentences.sort_values("sentence").itertuples(index=False))
+    if [row.sentence for row in rows] != list(groups):
+        raise ValueError("sentences and tokens do not belong together")
+    return rows, list(groups.values())
+
+
+def sentence_value(row: Any, tokens: pd.DataFrame) -> dict[str, Any]:
+    from studies.practice.figures.figure1 import SPLIT_NAMES
+
+    if "informative" not in set(tokens["role"]):
+        raise ValueError(f"sentence {row.sentence} has no informative word")
+    return {
+        "split": SPLIT_NAMES[row.split],
+        "text": str(row.text),
+        "label": str(row.label),
+        "tokens": list(map(str, tokens["text"])),
+        "roles": [ROLES.index(role) for role in tokens["role"]],
+        "summary": int(tokens["summary"].to_numpy(dtype=bool).argmax()),
+    }
+
+
+# ---- what the page says without JavaScript
+
+
+def facts(tables: Tables, tokens: pd.DataFrame, n_heads: int) -> dict[str, Any]:
+    """The numbers of the section's text, over all sentences, and its table by layer."""
+    by_layer = views.by_layer(tables)
+    heads = by_layer.dropna()
+    peak, best, sink = (heads[name].idxmax() for name in ("mass", "best", "first"))
+    both = tokens[tokens["summary"] & (tokens["role"] == "informative")]
+    located, first = by_layer["located"], tokens[tokens["token"] == 0]
+    return {
+        "sentences": int(tokens["sentence"].nunique()),
+        "heads": n_heads,
+        "even": f"{views.even_share(tables):.2f}",
+        "peak": {"layer": int(peak), "mass": f"{heads.loc[peak, 'mass']:.2f}"},
+        "best": {
+            "layer": int(best),
+            "head": int(heads.loc[best, "head"]),
+            "mass": f"{heads.loc[best, 'best']:.2f}",
+        },
+        "first": {"layer": int(sink), "mass": f"{heads.loc[sink, 'first']:.2f}"},
+        "far": signed(farthest(tables["coordinates"])),
+        "first_special": bool((first["role"] == "special").all()),
+        "mostly_first": int((heads["first"] > 0.5).sum()),
+        "own": len(both),
+        "located": {
+            "most": int(located.max()),
+            "layers": ranges(located.index[located == located.max()].tolist()),
+            "embeddings": int(located.loc[0]),
+            "last": int(located.iloc[-1]),
+        },
+        "miss": usual_miss(tables),
+        "read": int(by_layer["read"].min()),
+        "rows": [
+            [
+                layer,
+                *("" if x != x else f"{x:.2f}" for x in (row.mass, row.best)),
+                "" if row.head != row.head else int(row.head),
+                "" if row.first != row.first else f"{row.first:.2f}",
+                *map(int, (row.located, row.read)),
+            ]
+            for layer, row in zip(by_layer.index.tolist(), by_layer.itertuples(), strict=True)
+        ],
+    }
+
+
+def usual_miss(tables: Tables) -> str:
+    """The word that has most of the misses along k_hat, if it has more than half of them."""
+    words = views.highest_words(tables)
+    missed = words.loc[words["role"] != "informative", "text"].value_counts()
+    return str(missed.index[0]) if len(missed) and missed.iloc[0] > missed.sum() / 2 else ""
+
+
+def farthest(coordinates: pd.DataFrame) -> float:
+    """The coordinate along v_hat of a first token that is farthest from 0."""
+    along = coordinates.loc[coordinates["token"] == 0, "v"]
+    return float(along.loc[along.abs().idxmax()])
+
+
+def signed(x: float) -> str:
+    return f"{x:+.0f}".replace("-", "\N{MINUS SIGN}")
+
+
+def ranges(numbers: list[int]) -> str:
+    """Numbers in order as text: "0, 12 to 21"."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
