@@ -32,7 +32,7 @@
     if (key === kept.key) return kept;
     const gate = GATES[name]({ lam, gamma, d, L });
     const points = gate.fixedPoints();
-    const paths = STARTS.map(([kappa, nu]) => trajectory(gate, kappa, nu, { end: END, tolerance: 1e-4 }));
+    const paths = STARTS.map(([kappa, nu]) => trajectory(gate, kappa, nu, { end: END, tolerance: 3e-5 }));
     const others = swappedPoints(gate);
     const risks = paths.map((rows) => rows.map(([t, kappa, nu]) => [t, gate.excessRisk(kappa, nu)]));
     const highest = Math.max(gamma * gamma, ...risks.flat().map((row) => row[1]));
@@ -125,7 +125,7 @@
     const weight = -setting.gate.riskGradient(...last)[1] / (2 * setting.zero); // R_nu = -2 g^2 E[weight] for every gate
     find("summary").textContent =
       `${setting.name}: from ${pair(chosen.kappa, chosen.nu)} the flow is at ${pair(kappa, nu)} at t = ${atRest ? END : short(reached)}, ` +
-      `${where(setting, last)}. The mean weight of the informative token is then ${short(weight)}, ` +
+      `${where(setting, last)}. The mean weight of the informative token is then ${Math.abs(weight) < 1e-9 ? "about 0" : short(weight)}, ` +
       `and the excess risk ${short(setting.gate.excessRisk(...last))}; oracle ${short(setting.aligned.risk)}, ` +
       `zero predictor ${short(setting.zero)}. λ√(d/2) = ${short(chosen.lam * Math.sqrt(chosen.d / 2))}.`;
   }
