@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint pytest coverage bench docs notebooks models constraints clean
+.PHONY: help setup reproduce test lint pytest coverage bench docs picture notebooks models constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +44,11 @@ lint: $(READY) ## style and types only
 bench: $(READY) ## the measurements behind the claims on speed and memory
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-docs: $(READY) ## the documentation as a site, into build/docs
+docs: $(READY) ## the documentation as a site, into build/docs; it begins with the report, if that is made
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+picture: $(READY) ## the moving picture of README, played on results/report/index.html (needs chromium)
+	$(BIN)/python docs/picture.py $(ARGS)
 
 notebooks: $(READY) ## run the notebooks again and keep what they show
 	PYTHONWARNINGS="ignore:IProgress not found" $(BIN)/jupyter nbconvert --to notebook --execute \
