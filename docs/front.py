@@ -14,11 +14,11 @@ from mkdocs.structure.pages import Page
 
 FRONT = "index.md"
 LINK = '<li><a href="quick-start.html">Documentation</a></li>\n'
-END = "</html>\n"
+END = "</html>"
 # What every page by scripts/report.py has, older ones too: the policy that lets a browser fetch
 # nothing, the list of its sections, which is split where the link goes, and the name of its maker.
 OURS = re.compile(
-    r'<!DOCTYPE html>\n.*<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+    r'<!DOCTYPE html>\n.*<meta http-equiv="Content-Security-Policy" content="default-src \'none\'[;"]'
     r'.*<nav aria-label="Sections"><ul>\n(?:<li>[^\n]*</li>\n)*(?=</ul></nav>)'
     r".*<footer>Made by <code>python scripts/report\.py</code>",
     re.DOTALL,
@@ -50,9 +50,9 @@ def place(config: MkDocsConfig) -> Path:
 
 def read(path: Path) -> str:
     page = path.read_text(encoding="utf-8", errors="replace")
-    if not (OURS.match(page) and page.endswith(END)):
+    if not (OURS.match(page) and page.rstrip().endswith(END)):
         raise ConfigurationError(
-            f"{path} is damaged, or scripts/report.py did not make it: it cannot be the front page; "
+            f"{path} is damaged, or scripts/report.py did not make it: it cannot be a front page; "
             "make it again (python scripts/report.py --overwrite) or remove it"
         )
     return page

@@ -22,6 +22,7 @@ from studies.storage.results import write_whole
 WIDTH, HEIGHT = 800, 900  # of the window, in CSS pixels
 SCALE = 1.125  # pixels per CSS pixel: the picture is 900 pixels wide
 MARGIN = 14  # CSS pixels below the text field
+SECONDS = 2.5  # per scene
 MAKE = "make reproduce, or python scripts/report.py, makes it"
 
 
@@ -35,21 +36,20 @@ class Options:
 
 @dataclass(frozen=True)
 class Scene:
-    """A control and what is done with it, by keyboard; what the page says then; its seconds."""
+    """A control and what is done with it, by keyboard, and what the page says then."""
 
     control: str | None
     typed: str | None
     says: str
-    seconds: float = 2.4
 
 
-OPENING = "The food was awful. our clever robot is"  # six words that the model never saw
+OPENING = "The food was awful. our clever robot is"  # five words that the model never saw
 STORY = (
     Scene(None, None, "attends to “nice”"),
     Scene("swap-distractor", None, "the verdict stays"),
     Scene("swap-read", None, "the verdict flips"),
-    Scene("play-text", f"{OPENING} nice", "attends to “nice”", 2.6),
-    Scene("play-text", f"{OPENING} boring", "it has found no word", 3),
+    Scene("play-text", f"{OPENING} nice", "attends to “nice”"),
+    Scene("play-text", f"{OPENING} boring", "it has found no word"),
 )
 
 
@@ -62,12 +62,11 @@ def main(options: Options) -> None:
         raise ValueError(f"{options.page} is not a file; {MAKE}")
     with headless_browser() as browser:
         shots = play(browser, options.page.resolve())
-    seconds = [scene.seconds for scene in STORY]
-    gif = as_gif(shots, seconds)
+    gif = as_gif(shots)
     write_whole(options.output, gif)
     width, height = shots[0].size
     print(
-        f"{options.output}: {len(shots)} scenes, {sum(seconds):.0f} s, {width} x {height} pixels, "
+        f"{options.output}: {len(shots)} scenes, {SECONDS} s each, {width} x {height} pixels, "
         f"{len(gif) / 1000:.0f} kB"
     )
 
@@ -129,7 +128,7 @@ def play(browser: Any, page: Path) -> list[Image.Image]:
 
 
 def cut(shots: list[Image.Image], ends: list[int]) -> list[Image.Image]:
-    """The shots down to their ends, all as high as the highest: its last row fills up a lower one."""
+    """The shots down to their ends, the lower ones filled up with their last row of pixels."""
     whole = []
     for shot, end in zip(shots, ends, strict=True):
         row = shot.crop((0, end - 1, shot.width, end))
@@ -158,14 +157,13 @@ def act(browser: Any, scene: Scene) -> None:
     browser.execute_async_script(drawn)
 
 
-def as_gif(shots: list[Image.Image], seconds: list[float]) -> bytes:
+def as_gif(shots: list[Image.Image]) -> bytes:
     """A GIF that is played for ever; all of its pictures have the same 256 colours."""
     width, height = shots[0].size
     film = Image.new("RGB", (width, height * len(shots)))
     for number, shot in enumerate(shots):
         film.paste(shot, (0, number * height))
-    # Colours are spread over all that occur: by default those of small parts would be lost.
-    film = film.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    film = film.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     first, *others = (
         film.crop((0, number * height, width, (number + 1) * height))
         for number in range(len(shots))
@@ -176,7 +174,7 @@ def as_gif(shots: list[Image.Image], seconds: list[float]) -> bytes:
         "GIF",
         save_all=True,
         append_images=others,
-        duration=[round(1000 * each) for each in seconds],
+        duration=round(1000 * SECONDS),
         loop=0,
     )
     return buffer.getvalue()

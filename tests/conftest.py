@@ -83,3 +83,22 @@ def live_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not output.exists():
             make(transformer.STUDY, options)
     return shared / "live-results"
+
+
+@pytest.fixture(scope="session")
+def live_page(live_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page with this model and no other result."""
+    from studies.pages import report
+
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(report.render(live_results), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A browser without a window; tests that need one are skipped where there is none."""
+    from headless import headless_browser
+
+    with headless_browser() as opened:
+        yield opened

@@ -17,11 +17,9 @@ def in_node(scripts: list[str], code: str, given: Any = None) -> Any:
     if program is None:
         pytest.skip("no node to run the page's scripts with: apt-get install nodejs")
     sources = [(report.PARTS / name).read_text(encoding="utf-8") for name in scripts]
-    last = f"console.log(JSON.stringify({code}));"
-    whole = "\n".join([*sources, "const given = JSON.parse(require('fs').readFileSync(0));", last])
-    run = subprocess.run(
-        [program, "-e", whole], input=json.dumps(given), capture_output=True, text=True
-    )
+    last = f"const given = {json.dumps(given)}; console.log(JSON.stringify({code}));"
+    whole = "\n".join([*sources, last])  # on the standard input: an argument has a limit
+    run = subprocess.run([program, "-"], input=whole, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
     return json.loads(run.stdout)
 

@@ -5,14 +5,12 @@ import io
 import math
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
 import pytest
-from headless import headless_browser
 from page import open_page, settled, text_of
 
 from probing.circuits.causal import Trial, causal_table
@@ -25,19 +23,6 @@ NICE = "The city is dreadful. our orange owl is very nice"
 MEAN = "The city is nice. my red cow is extremely mean"
 LAST = 243  # step of the training
 MINUS = "\N{MINUS SIGN}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with headless_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def page(live_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(report.render(live_results), encoding="utf-8")
-    return path
 
 
 def script(browser: Any, code: str, *given: Any) -> Any:
@@ -72,13 +57,13 @@ def state(browser: Any) -> Any:
 
 
 def test_a_typed_sentence_gets_the_verdict_of_the_pipeline(
-    browser: Any, page: Path, live_results: Path
+    browser: Any, live_page: Path, live_results: Path
 ) -> None:
     from transformers import pipeline
 
     model, tokenizer = load_model(str(live_results / report.LIVE), head="classifier")
     judge = pipeline("text-classification", model=model, tokenizer=tokenizer)
-    open_page(browser, page)
+    open_page(browser, live_page)
     before = shares(browser)
     texts = [MEAN, "my dog is cute", "nothing of this is known", *story.EXAMPLES.values()]
     for text in [*texts, "nice mean " * 100]:
@@ -94,10 +79,10 @@ def test_a_typed_sentence_gets_the_verdict_of_the_pipeline(
         before = after
 
 
-def test_a_word_is_chosen_from_the_menu_of_the_grammar(browser: Any, page: Path) -> None:
+def test_a_word_is_chosen_from_the_menu_of_the_grammar(browser: Any, live_page: Path) -> None:
     from selenium.webdriver.support.ui import Select
 
-    open_page(browser, page)
+    open_page(browser, live_page)
     chips = browser.find_elements("css selector", "#play-chips .chip")
     word = Select(chips[11].find_element("css selector", "select"))
     offered = [option.get_attribute("value") for option in word.options]
@@ -116,9 +101,9 @@ def test_a_word_is_chosen_from_the_menu_of_the_grammar(browser: Any, page: Path)
 
 
 def test_the_distractor_changes_nothing_and_the_word_that_is_read_all(
-    browser: Any, page: Path
+    browser: Any, live_page: Path
 ) -> None:
-    open_page(browser, page)
+    open_page(browser, live_page)
     browser.find_element("id", "swap-distractor").click()
     assert state(browser)["text"] == NICE.replace("dreadful", "nice")
     assert "the verdict stays" in text_of(browser, "play-note")
@@ -143,8 +128,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_words_do_no_harm(browser: Any, page: Path, text: str) -> None:
-    open_page(browser, page)
+def test_hostile_words_do_no_harm(browser: Any, live_page: Path, text: str) -> None:
+    open_page(browser, live_page)
     elements = script(browser, "return document.querySelectorAll('script, img, style').length")
     wrote(browser, text)
     assert script(browser, "return document.querySelectorAll('script, img, style').length") == (
@@ -169,16 +154,16 @@ def test_hostile_words_do_no_harm(browser: Any, page: Path, text: str) -> None:
     )
     assert browser.get_log("browser") == []
     link = script(browser, "return pageState.link()")
-    open_page(browser, page, state=f"#{link.partition('#')[2]}")
+    open_page(browser, live_page, state=f"#{link.partition('#')[2]}")
     assert state(browser)["text"] == (text or NICE)
 
 
 # ---- the address
 
 
-def test_a_link_restores_the_state(browser: Any, page: Path) -> None:
+def test_a_link_restores_the_state(browser: Any, live_page: Path) -> None:
     values = {"text": MEAN, "word": "9", "edits": "erase-v:0.5,steer-v:-1.5", "at": "break"}
-    open_page(browser, page, state="#" + urlencode(values | {"step": "0"}))
+    open_page(browser, live_page, state="#" + urlencode(values | {"step": "0"}))
     found = state(browser)
     assert found["text"] == MEAN
     assert (found["word"], found["step"], found["section"]) == (9, 0, "break")
@@ -191,8 +176,8 @@ def test_a_link_restores_the_state(browser: Any, page: Path) -> None:
     assert parse_qs(again) == {name: [x] for name, x in (values | {"step": "0"}).items()}
 
 
-def test_what_the_reader_does_is_in_the_address(browser: Any, page: Path) -> None:
-    open_page(browser, page)
+def test_what_the_reader_does_is_in_the_address(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page)
     assert script(browser, "return location.hash") == ""
     wrote(browser, "my dog is nice & mean")
     time.sleep(0.4)  # it is written when the reader pauses
@@ -211,23 +196,25 @@ def test_what_the_reader_does_is_in_the_address(browser: Any, page: Path) -> Non
         "=" * 300,
     ],
 )
-def test_a_link_with_junk_opens_the_page_as_it_is(browser: Any, page: Path, junk: str) -> None:
-    open_page(browser, page, state=f"#{junk}")
+def test_a_link_with_junk_opens_the_page_as_it_is(browser: Any, live_page: Path, junk: str) -> None:
+    open_page(browser, live_page, state=f"#{junk}")
     found = state(browser)
     assert (found["text"], found["step"], found["section"]) == (NICE, LAST, "")
     assert set(found["edits"].values()) == {0}
     assert browser.get_log("browser") == []
 
 
-def test_the_link_is_copied(browser: Any, page: Path) -> None:
+def test_the_link_is_copied(browser: Any, live_page: Path) -> None:
     granted = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     browser.execute_cdp_cmd("Browser.grantPermissions", granted)
-    open_page(browser, page, state="#" + urlencode({"text": MEAN}))
+    open_page(browser, live_page, state="#" + urlencode({"text": MEAN}))
     kept = "navigator.clipboard.writeText = async (text) => { window.kept = text; };"
     script(browser, kept)  # the clipboard of a browser without a window is not to be relied on
     browser.find_element("id", "copy-link").click()
     settled(browser)
-    assert script(browser, "return window.kept") == page.as_uri() + "#" + urlencode({"text": MEAN})
+    assert script(browser, "return window.kept") == live_page.as_uri() + "#" + urlencode(
+        {"text": MEAN}
+    )
     assert "in the clipboard" in text_of(browser, "play-note")
     script(browser, "navigator.clipboard.writeText = async () => { throw new Error('no'); };")
     browser.find_element("id", "copy-link").click()
@@ -235,9 +222,9 @@ def test_the_link_is_copied(browser: Any, page: Path) -> None:
     assert "address bar" in text_of(browser, "play-note")
 
 
-def test_the_numbers_are_exported(browser: Any, page: Path) -> None:
+def test_the_numbers_are_exported(browser: Any, live_page: Path) -> None:
     values = {"text": 'his, "dog" is nice', "edits": "erase-v:1", "step": "0"}
-    open_page(browser, page, state="#" + urlencode(values))
+    open_page(browser, live_page, state="#" + urlencode(values))
     script(browser, "URL.createObjectURL = (blob) => { window.kept = blob; return '#'; };")
     browser.find_element("id", "export-csv").click()
     text = browser.execute_async_script("window.kept.text().then(arguments[0])")
@@ -279,7 +266,7 @@ SLIDERS = {  # its row in the causal table, and the value of the slider by label
 
 
 def test_each_slider_moves_the_logit_as_the_causal_table_says(
-    browser: Any, page: Path, live_results: Path, sentiment: Any
+    browser: Any, live_page: Path, live_results: Path, sentiment: Any
 ) -> None:
     """Towards the other label, on average over sentences of both labels; at other words by 0."""
     model, tokenizer = load_model(str(live_results / report.LIVE), head="classifier")
@@ -289,7 +276,7 @@ def test_each_slider_moves_the_logit_as_the_causal_table_says(
     table = causal_table(Trial(model, train, test), layers=(0,), heads=(), tests=tests, n_random=1)
     table = table[table["dose"].isna() | (table["dose"] == 1.0)]
     shift = table.set_index(["test", "edit", "site"])["shift"]
-    open_page(browser, page, state="#at=break")
+    open_page(browser, live_page, state="#at=break")
     sentences = sentiment["test"].shuffle(seed=3).select(range(20))
     for name, (*row, values) in SLIDERS.items():
         moves = []
@@ -312,8 +299,8 @@ def test_each_slider_moves_the_logit_as_the_causal_table_says(
         assert plain == after, "at the distractor nothing happens"
 
 
-def test_step_four_shows_an_edit_until_the_reader_edits(browser: Any, page: Path) -> None:
-    open_page(browser, page)
+def test_step_four_shows_an_edit_until_the_reader_edits(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page)
     assert set(state(browser)["edits"].values()) == {0}
     script(browser, "document.getElementById('break').scrollIntoView()")
     settled(browser)
@@ -327,10 +314,10 @@ def test_step_four_shows_an_edit_until_the_reader_edits(browser: Any, page: Path
     assert "edited" not in text_of(browser, "strip")
 
 
-def test_the_scrubber_ends_at_the_final_model(browser: Any, page: Path) -> None:
+def test_the_scrubber_ends_at_the_final_model(browser: Any, live_page: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    open_page(browser, page, state="#at=learned&step=0")
+    open_page(browser, live_page, state="#at=learned&step=0")
     scrubber = browser.find_element("id", "learn-step")
     assert scrubber.get_attribute("max") == "23"
     first = script(browser, "return slr.read(slr.state().text, { step: 0 }).attention")
@@ -352,10 +339,10 @@ def test_the_scrubber_ends_at_the_final_model(browser: Any, page: Path) -> None:
     assert logit in text_of(browser, "play-verdict")
 
 
-def test_the_training_plays_to_its_end(browser: Any, page: Path) -> None:
+def test_the_training_plays_to_its_end(browser: Any, live_page: Path) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    open_page(browser, page, state="#at=learned")
+    open_page(browser, live_page, state="#at=learned")
     button = browser.find_element("id", "learn-play")
     button.click()
     assert state(browser)["step"] == 0
@@ -364,8 +351,8 @@ def test_the_training_plays_to_its_end(browser: Any, page: Path) -> None:
     assert button.text == "Play"
 
 
-def test_pictures_show_the_numbers_of_the_reading(browser: Any, page: Path) -> None:
-    open_page(browser, page, state="#at=what")
+def test_pictures_show_the_numbers_of_the_reading(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page, state="#at=what")
     found = reading(browser, NICE)
 
     def of_all(selector: str, value: str) -> Any:
@@ -388,8 +375,8 @@ def test_pictures_show_the_numbers_of_the_reading(browser: Any, page: Path) -> N
 # ---- nothing leaves, nothing is missing
 
 
-def test_no_request_leaves_the_page(browser: Any, page: Path) -> None:
-    open_page(browser, page)
+def test_no_request_leaves_the_page(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page)
     wrote(browser, MEAN)
     assert script(browser, "return performance.getEntriesByType('resource').length") == 0
     assert browser.get_log("browser") == []
@@ -402,11 +389,11 @@ def test_no_request_leaves_the_page(browser: Any, page: Path) -> None:
     browser.get_log("browser")
 
 
-def test_the_page_is_readable_before_its_scripts_have_run(browser: Any, page: Path) -> None:
+def test_the_page_is_readable_before_its_scripts_have_run(browser: Any, live_page: Path) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get("about:blank")
-        browser.get(page.as_uri())
+        browser.get(live_page.as_uri())
         said = browser.find_element("css selector", "body").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
@@ -418,10 +405,10 @@ def test_the_page_is_readable_before_its_scripts_have_run(browser: Any, page: Pa
     assert len(chips) == 13
 
 
-def test_the_first_change_is_in_the_first_window(browser: Any, page: Path) -> None:
+def test_the_first_change_is_in_the_first_window(browser: Any, live_page: Path) -> None:
     """The reader can change something in the first ten seconds: it is there without scrolling."""
     for width in (1200, 390):
-        open_page(browser, page, width)
+        open_page(browser, live_page, width)
         for name in ("play-chips", "play-verdict"):
             code = f"return document.getElementById('{name}').getBoundingClientRect().bottom"
             assert script(browser, code) < 900, (width, name)

@@ -1,36 +1,19 @@
 """The page is for everybody: keyboard, names, contrast, small windows, paper, little motion."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from headless import headless_browser
 from page import open_page, settled
-
-from studies.pages import report
 
 WIDTHS = (320, 390, 1200)
 OPENED = "for (const one of document.querySelectorAll('details')) one.open = true;"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with headless_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def page(live_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(report.render(live_results), encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_sticks_out_sideways(browser: Any, page: Path, width: int) -> None:
-    open_page(browser, page, width)
+def test_nothing_sticks_out_sideways(browser: Any, live_page: Path, width: int) -> None:
+    open_page(browser, live_page, width)
     browser.execute_script(OPENED)
     long = {"text": "nice " * 500}
     browser.execute_script("slr.show(arguments[0])", long)
@@ -57,8 +40,8 @@ def accessible(browser: Any) -> list[tuple[str, str]]:
     ]
 
 
-def test_every_control_and_picture_has_a_name(browser: Any, page: Path) -> None:
-    open_page(browser, page)
+def test_every_control_and_picture_has_a_name(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page)
     browser.execute_cdp_cmd("Accessibility.enable", {})
     found = [(role, name) for role, name in accessible(browser) if role in ROLES]
     assert {"button", "combobox", "textbox", "slider", "radio"} <= {role for role, _ in found}
@@ -72,9 +55,9 @@ def test_every_control_and_picture_has_a_name(browser: Any, page: Path) -> None:
 
 
 def test_names_are_unique_headings_in_order_and_the_language_is_said(
-    browser: Any, page: Path
+    browser: Any, live_page: Path
 ) -> None:
-    open_page(browser, page)
+    open_page(browser, live_page)
     ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map((x) => x.id)")
     assert len(ids) == len(set(ids))
     code = "return [...document.querySelectorAll('h1, h2, h3, h4')].map((x) => +x.tagName[1])"
@@ -93,11 +76,11 @@ def test_names_are_unique_headings_in_order_and_the_language_is_said(
 
 
 def test_all_controls_are_reached_by_tab_in_the_order_of_the_page_with_visible_focus(
-    browser: Any, page: Path
+    browser: Any, live_page: Path
 ) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    open_page(browser, page)
+    open_page(browser, live_page)
     expected = browser.execute_script(
         "return [...document.querySelectorAll('a[href], button, select, textarea, input, summary')]"
         ".filter((x) => x.checkVisibility() && !x.disabled && x.tabIndex >= 0)"
@@ -120,9 +103,9 @@ def test_all_controls_are_reached_by_tab_in_the_order_of_the_page_with_visible_f
     assert seen[0].startswith("Skip")
 
 
-def test_controls_are_large_enough_to_be_touched(browser: Any, page: Path) -> None:
+def test_controls_are_large_enough_to_be_touched(browser: Any, live_page: Path) -> None:
     """24 pixels (WCAG 2.2, 2.5.8); links in running text are excepted there."""
-    open_page(browser, page, 390)
+    open_page(browser, live_page, 390)
     small = browser.execute_script(
         "return [...document.querySelectorAll('button, select, textarea, input, summary, nav a')]"
         ".filter((x) => x.checkVisibility()).filter((x) => {"
@@ -171,9 +154,9 @@ return found;
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_text_has_enough_contrast(browser: Any, page: Path, dark: bool) -> None:
+def test_text_has_enough_contrast(browser: Any, live_page: Path, dark: bool) -> None:
     """4.5, or 3 for large text (WCAG 2.2, 1.4.3), with half of the attention on an unknown word."""
-    open_page(browser, page, dark=dark)
+    open_page(browser, live_page, dark=dark)
     browser.execute_script(OPENED + "slr.show({ text: 'our owl is very lovely' })")
     found = browser.execute_script(CONTRAST)
     assert len(found) > 300
@@ -187,9 +170,11 @@ PALETTE = ("--k", "--v", "--attention", "--erf", "--softmax", "--control", "--fr
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_lines_and_controls_stand_out_from_the_page(browser: Any, page: Path, dark: bool) -> None:
+def test_lines_and_controls_stand_out_from_the_page(
+    browser: Any, live_page: Path, dark: bool
+) -> None:
     """2.5 at least against the page; 3 (WCAG 2.2, 1.4.11) for what says where a control is."""
-    open_page(browser, page, dark=dark)
+    open_page(browser, live_page, dark=dark)
     code = """
     const canvas = document.createElement('canvas'), pen = canvas.getContext('2d');
     const style = getComputedStyle(document.documentElement);
@@ -221,11 +206,11 @@ BLIND = {
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_colours_of_k_v_and_attention_differ_for_the_colour_blind(
-    browser: Any, page: Path, dark: bool
+    browser: Any, live_page: Path, dark: bool
 ) -> None:
     import numpy as np
 
-    open_page(browser, page, dark=dark)
+    open_page(browser, live_page, dark=dark)
     code = """
     const style = getComputedStyle(document.documentElement);
     return arguments[0].map((name) => style.getPropertyValue(name).trim());
@@ -253,8 +238,8 @@ def test_the_colours_of_k_v_and_attention_differ_for_the_colour_blind(
 # ---- motion and paper
 
 
-def test_little_motion_is_respected(browser: Any, page: Path) -> None:
-    open_page(browser, page)
+def test_little_motion_is_respected(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page)
     assert browser.execute_script("return document.getAnimations().length") == 0
     behaviour = "return getComputedStyle(document.documentElement).scrollBehavior"
     assert browser.execute_script(behaviour) == "auto"
@@ -263,8 +248,8 @@ def test_little_motion_is_respected(browser: Any, page: Path) -> None:
     assert browser.execute_script(behaviour) == "smooth"
 
 
-def test_the_page_prints_without_its_controls_on_white(browser: Any, page: Path) -> None:
-    open_page(browser, page, dark=True)
+def test_the_page_prints_without_its_controls_on_white(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page, dark=True)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         visible = browser.execute_script(

@@ -4,15 +4,12 @@ import dataclasses
 import json
 import math
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
-from headless import headless_browser
+from page import in_node, open_page
 from scipy.integrate import quad_vec, solve_ivp
 from scipy.optimize import brentq
 
@@ -33,18 +30,8 @@ LONG = {**PAPER, "L": 10**6}
 
 
 def node(code: str) -> Any:
-    """The value of an expression, once the page's scripts have run in one scope, as there."""
-    program = shutil.which("node")
-    if program is None:
-        pytest.skip("no node to run the scripts of the page with")
-    folder = report.PARTS / "portrait"
-    scripts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in MATHEMATICS]
-    scripts.append(f"console.log(JSON.stringify({code}));")
-    command = [program, "-"]
-    run = subprocess.run(
-        command, input="\n".join(scripts), capture_output=True, text=True, check=True
-    )
-    return json.loads(run.stdout)
+    """The value of an expression in the scope of the portrait's mathematics."""
+    return in_node([f"portrait/{name}.js" for name in MATHEMATICS], code)
 
 
 def task_of(p: dict[str, float]) -> Task:
@@ -529,29 +516,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with headless_browser() as opened:
-        yield opened
-
-
-def open_page(browser: Any, made: Path, width: int = 1280, hash: str = "") -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get("about:blank")  # else a new hash alone would not load the page again
-    browser.get(made.as_uri() + hash)
-    drawn = "return document.getElementById('portrait-summary').textContent"
-    WebDriverWait(browser, 20).until(lambda one: one.execute_script(drawn))
-    wait_for_a_frame(browser)
-
-
-def wait_for_a_frame(browser: Any) -> None:
-    script = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
-    browser.execute_async_script(script)
-
-
 def text_of(browser: Any, name: str) -> str:
     return str(browser.execute_script(f"return document.getElementById('{name}').innerHTML"))
 
@@ -701,7 +665,7 @@ def test_the_setting_is_in_the_address(browser: Any, made: Path) -> None:
     shown = [text_of(browser, f"portrait-{name}") for name in ("square", "exchange", "table")]
     browser.find_element("id", "portrait-reset").click()
     assert hash_of(browser) == ""
-    open_page(browser, made, hash=address)
+    open_page(browser, made, state=address)
     again = [text_of(browser, f"portrait-{name}") for name in ("square", "exchange", "table")]
     assert again == shown
 
@@ -718,13 +682,13 @@ def test_junk_in_the_address_is_the_paper_s_setting(browser: Any, made: Path, ju
     names = [f"portrait-{name}" for name in ("square", "exchange", "risk", "summary", "table")]
     open_page(browser, made)
     expected = [text_of(browser, name) for name in names]
-    open_page(browser, made, hash=junk)
+    open_page(browser, made, state=junk)
     assert [text_of(browser, name) for name in names] == expected
     assert browser.get_log("browser") == []
 
 
 def test_values_in_the_address_are_taken_as_they_are(browser: Any, made: Path) -> None:
-    open_page(browser, made, hash="#lam=0.2&gamma=1&d=100&L=50&kappa=0.25&nu=-0.5")
+    open_page(browser, made, state="#lam=0.2&gamma=1&d=100&L=50&kappa=0.25&nu=-0.5")
     values = {"lam": "0.20", "d": "100", "L": "50", "kappa": "0.25", "nu": "\N{MINUS SIGN}0.50"}
     for name, shown in values.items():
         assert text_of(browser, f"portrait-{name}-value") == shown
@@ -758,16 +722,13 @@ def test_the_portrait_does_not_stick_out(browser: Any, made: Path, width: int) -
 def test_colours_follow_the_reader_s_scheme(browser: Any, made: Path) -> None:
     seen = {}
     for scheme in ("light", "dark"):
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        open_page(browser, made)
+        open_page(browser, made, dark=scheme == "dark")
         parts = (".own", ".path", ".minimum", ".arrows", ".ground")
         script = (
             "return arguments[0].map((name) => document.querySelector('#portrait-square ' + name))"
             ".map((part) => getComputedStyle(part)).map((style) => style.stroke + style.fill)"
         )
         seen[scheme] = browser.execute_script(script, parts)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert all(a != b for a, b in zip(seen["light"], seen["dark"], strict=True))
     for name in ("field", "pictures", "portrait", "controls"):
         script_text = (report.PARTS / f"portrait/{name}.js").read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from headless import headless_browser
 from page import open_page
 from PIL import Image
 
@@ -201,7 +199,12 @@ def live_of(word: str, epsilon: float = 1e-12) -> dict[str, Any]:
     reading |= {"attention": [1.0], "k": [0.0], "v": [0.0]}
     names = ("step", "kappa", "nu", "attention_mass", "error")
     curve = {name: [0.0] for name in names}
-    live = {"readings": [reading], "special": {}, "labels": [word, word], "examples": {word: word}}
+    live: dict[str, Any] = {
+        "readings": [reading],
+        "special": {},
+        "labels": [word, word],
+        "examples": {word: word},
+    }
     live |= {"curve": curve, "n_weights": 1, "epsilon": epsilon}
     return {"live": live, "paths": None, "causal": None, "train": "", "bridge": bridge.STUDY}
 
@@ -285,12 +288,6 @@ def test_a_changed_result_makes_the_report_outdated(results: Path, made: Path) -
 
 
 # ---- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with headless_browser() as opened:
-        yield opened
 
 
 def test_the_page_opens_from_disk_without_complaints(browser: Any, made: Path) -> None:

@@ -5,7 +5,7 @@ import math
 import re
 import shutil
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 import torch
 from damage import to_half
-from headless import headless_browser
 
 from data_gen import build_tokenizer
 from probing.models.presets import build_model
@@ -372,12 +371,6 @@ def test_scripts_and_styles_fetch_nothing() -> None:
         assert not re.search(
             r"url\(|@import|fetch\(|XMLHttpRequest|import\(|innerHTML", path.read_text()
         )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with headless_browser() as opened:
-        yield opened
 
 
 def show(browser: Any, page: Path, fragment: str = "", width: int = 1200) -> None:
