@@ -44,10 +44,10 @@ lint: $(READY) ## style and types only
 bench: $(READY) ## the measurements behind the claims on speed and memory
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-docs: $(READY) ## the documentation as a site, into build/docs; it begins with the report, if that is made
+docs: $(READY) ## the documentation as a site, into build/docs, with the report in front if it is there
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-picture: $(READY) ## the moving picture of README, played on results/report/index.html (needs chromium)
+picture: $(READY) ## the moving picture of README, played on the report (needs chromium)
 	$(BIN)/python docs/picture.py $(ARGS)
 
 notebooks: $(READY) ## run the notebooks again and keep what they show

@@ -18,7 +18,8 @@ END = "</html>"
 # What every page by scripts/report.py has, older ones too: the policy that lets a browser fetch
 # nothing, the list of its sections, which is split where the link goes, and the name of its maker.
 OURS = re.compile(
-    r'<!DOCTYPE html>\n.*<meta http-equiv="Content-Security-Policy" content="default-src \'none\'[;"]'
+    r'<!DOCTYPE html>\n.*<meta http-equiv="Content-Security-Policy" '
+    r'content="default-src \'none\'[;"]'
     r'.*<nav aria-label="Sections"><ul>\n(?:<li>[^\n]*</li>\n)*(?=</ul></nav>)'
     r".*<footer>Made by <code>python scripts/report\.py</code>",
     re.DOTALL,
