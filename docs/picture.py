@@ -46,7 +46,7 @@ class Scene:
 OPENING = "The food was awful. our clever robot is"  # five words that the model never saw
 STORY = (
     Scene(None, None, "attends to “nice”"),
-    Scene("swap-distractor", None, "the verdict stays"),
+    Scene("swap-unread", None, "the verdict stays"),
     Scene("swap-read", None, "the verdict flips"),
     Scene("play-text", f"{OPENING} nice", "attends to “nice”"),
     Scene("play-text", f"{OPENING} boring", "it has found no word"),

@@ -38,6 +38,7 @@ def open_page(
     ]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     browser.get("about:blank")  # else another hash would not load the page
+    browser.get_log("browser")  # what was said of another page
     browser.get(page.as_uri() + state)
     drawn = "return document.querySelector('#portrait-square *') !== null"
     WebDriverWait(browser, 20).until(lambda one: one.execute_script(drawn))

@@ -26,7 +26,7 @@ from probing.states.tokens import tokenise
 from studies.pages import live, report, story
 from studies.storage.tables import ResultError
 
-SCRIPTS = ["portrait/erf.js", "model/transformer.js"]
+SCRIPTS = ["shared/special.js", "shared/bytes.js", "model/transformer.js"]
 MODEL = "makeTransformer(given.model)"
 PARITY = 1e-4  # of logits and attention
 

@@ -23,6 +23,8 @@ NICE = "The city is dreadful. our orange owl is very nice"
 MEAN = "The city is nice. my red cow is extremely mean"
 LAST = 243  # step of the training
 MINUS = "\N{MINUS SIGN}"
+NONE = {"erase-v": 0, "reflect-v": 0, "steer-v": 0, "erase-k": 0}
+PRESET = NONE | {"reflect-v": 1}  # of step 4, until the reader edits
 
 
 def script(browser: Any, code: str, *given: Any) -> Any:
@@ -104,7 +106,7 @@ def test_the_distractor_changes_nothing_and_the_word_that_is_read_all(
     browser: Any, live_page: Path
 ) -> None:
     open_page(browser, live_page)
-    browser.find_element("id", "swap-distractor").click()
+    browser.find_element("id", "swap-unread").click()
     assert state(browser)["text"] == NICE.replace("dreadful", "nice")
     assert "the verdict stays" in text_of(browser, "play-note")
     browser.find_element("id", "swap-read").click()
@@ -117,11 +119,55 @@ def test_the_distractor_changes_nothing_and_the_word_that_is_read_all(
     assert [said.split()[0] for said in verdicts] == ["positive", "positive", "negative"]
 
 
+def test_where_no_word_is_found_the_page_says_why_and_what_to_do(
+    browser: Any, live_page: Path
+) -> None:
+    open_page(browser, live_page)
+    button = browser.find_element("id", "put-in-front")
+    assert not button.is_displayed()
+    assert text_of(browser, "play-hint") == ""
+    wrote(browser, "our gray owl is nice")
+    assert "found no word" in text_of(browser, "play-verdict")
+    assert "places that they had in training" in text_of(browser, "play-hint")
+    assert "never saw “gray”" in text_of(browser, "play-hint")
+    assert not browser.find_element("id", "swap-unread").is_enabled(), "any word might decide"
+    button.click()
+    assert state(browser)["text"] == "The city is clean. our gray owl is nice"
+    assert "attends to “nice”" in text_of(browser, "play-verdict")
+    assert text_of(browser, "play-hint") == ""
+
+
+def test_examples_can_be_gone_through_by_keyboard(browser: Any, live_page: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    open_page(browser, live_page)
+    menu = browser.find_element("id", "play-example")
+    seen = []
+    for _ in story.EXAMPLES:
+        menu.send_keys(Keys.ARROW_DOWN)
+        seen.append(state(browser)["text"])
+    assert seen == list(story.EXAMPLES.values())
+
+
+def test_what_has_changed_is_announced_once_the_reader_pauses(
+    browser: Any, live_page: Path
+) -> None:
+    open_page(browser, live_page)
+    wrote(browser, MEAN)
+    assert text_of(browser, "announcement") == ""
+    time.sleep(0.8)
+    assert text_of(browser, "announcement") == text_of(browser, "play-verdict")
+    slide(browser, "edit-reflect-v", 1)
+    time.sleep(0.8)
+    assert text_of(browser, "announcement") == text_of(browser, "edit-verdict")
+
+
 HOSTILE = [
     "<script>window.hacked = 1</script><img src=x onerror=window.hacked=1>",
     '"\'`${alert(1)}\\ nice\' or "mean"',
     "\U0001f642 nice \U0001f469\u200d\U0001f680",
     "nice dreadful " * 250,
+    "n" * 400,
     "",
     "]]>-->{{ 7 * 7 }} &amp; %0A __proto__ constructor toString",
 ]
@@ -144,8 +190,8 @@ def test_hostile_words_do_no_harm(browser: Any, live_page: Path, text: str) -> N
     )
     assert words == reading(browser, text)["words"]
     assert len(words) <= 64
-    note = text_of(browser, "play-note")
-    assert ("does not read the last 438" in note) == (len(text) > 1000)
+    hint = text_of(browser, "play-hint")
+    assert ("does not read the last 438" in hint) == (len(text) > 1000)
     for name in ("one-word", "where", "what", "break", "learned"):
         script(browser, f"document.getElementById('{name}').scrollIntoView()")
         settled(browser)
@@ -191,7 +237,7 @@ def test_what_the_reader_does_is_in_the_address(browser: Any, live_page: Path) -
     "junk",
     [
         "step=999&edits=melt:1,erase-v:nan,steer-v:1e9,__proto__:1&word=-3&at=nowhere",
-        "text=&step=&edits=&word=&at=&=&%&%zz&lam=x&gate=none&start=%00&view=9&sentence=1e99",
+        "text=&step=&edits=&word=4.5&at=&=&%&%zz&lam=x&gate=none&start=%00&view=9&sentence=1e99",
         "step[]=1&edits=,,,:::&word=0x1f&at=body&d=NaN&L=-1&kappa=Infinity",
         "=" * 300,
     ],
@@ -200,26 +246,44 @@ def test_a_link_with_junk_opens_the_page_as_it_is(browser: Any, live_page: Path,
     open_page(browser, live_page, state=f"#{junk}")
     found = state(browser)
     assert (found["text"], found["step"], found["section"]) == (NICE, LAST, "")
-    assert set(found["edits"].values()) == {0}
+    assert found["word"] in (None, 31)  # 0x1f is a number, of a token that is not there
+    assert found["edits"] in (PRESET, NONE)
     assert browser.get_log("browser") == []
 
 
-def test_the_link_is_copied(browser: Any, live_page: Path) -> None:
-    granted = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
-    browser.execute_cdp_cmd("Browser.grantPermissions", granted)
-    open_page(browser, live_page, state="#" + urlencode({"text": MEAN}))
-    kept = "navigator.clipboard.writeText = async (text) => { window.kept = text; };"
-    script(browser, kept)  # the clipboard of a browser without a window is not to be relied on
-    browser.find_element("id", "copy-link").click()
+def test_back_and_forward_restore_the_state(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page, state="#" + urlencode({"text": NICE, "edits": "erase-v:1"}))
+    script(browser, "location.hash = arguments[0]", urlencode({"text": MEAN, "step": 0}))
     settled(browser)
-    assert script(browser, "return window.kept") == live_page.as_uri() + "#" + urlencode(
-        {"text": MEAN}
-    )
-    assert "in the clipboard" in text_of(browser, "play-note")
+    assert (state(browser)["text"], state(browser)["step"]) == (MEAN, 0)
+    browser.back()
+    settled(browser)
+    assert (state(browser)["text"], state(browser)["step"]) == (NICE, LAST)
+    assert state(browser)["edits"] == NONE | {"erase-v": 1}
+    browser.forward()
+    settled(browser)
+    assert (state(browser)["text"], state(browser)["step"]) == (MEAN, 0)
+    assert state(browser)["edits"] == PRESET
+
+
+@pytest.mark.parametrize("button", ["copy-link", "copy-step"])
+def test_the_link_is_copied(browser: Any, live_page: Path, button: str) -> None:
+    values = {"text": MEAN} | ({"at": "break"} if button == "copy-step" else {})
+    open_page(browser, live_page, state="#" + urlencode(values))
+    # the clipboard of a browser without a window is not to be relied on
+    script(browser, "navigator.clipboard.writeText = async (text) => { window.kept = text; };")
+    script(browser, f"document.getElementById('{button}').click()")
+    settled(browser)
+    kept = str(script(browser, "return window.kept"))
+    assert kept.startswith(live_page.as_uri() + "#")
+    found = parse_qs(kept.partition("#")[2])
+    assert {name: found[name] for name in values} == {name: [x] for name, x in values.items()}
+    assert text_of(browser, button) == "Copied"
+    open_page(browser, live_page)
     script(browser, "navigator.clipboard.writeText = async () => { throw new Error('no'); };")
-    browser.find_element("id", "copy-link").click()
+    script(browser, f"document.getElementById('{button}').click()")
     settled(browser)
-    assert "address bar" in text_of(browser, "play-note")
+    assert "address bar" in text_of(browser, button)
 
 
 def test_the_numbers_are_exported(browser: Any, live_page: Path) -> None:
@@ -301,17 +365,32 @@ def test_each_slider_moves_the_logit_as_the_causal_table_says(
 
 def test_step_four_shows_an_edit_until_the_reader_edits(browser: Any, live_page: Path) -> None:
     open_page(browser, live_page)
-    assert set(state(browser)["edits"].values()) == {0}
+    assert "edited" not in text_of(browser, "strip-said")
     script(browser, "document.getElementById('break').scrollIntoView()")
     settled(browser)
-    assert state(browser)["edits"]["erase-v"] == 1
-    assert text_of(browser, "strip").endswith(text_of(browser, "strip").split("edited: ")[1])
+    assert state(browser)["edits"] == PRESET
+    assert text_of(browser, "strip-said").startswith("edited: negative")
+    slide(browser, "edit-erase-v", 0.5)
+    assert state(browser)["edits"] == NONE | {"erase-v": 0.5}, "the reader's edits begin with none"
+    slide(browser, "edit-erase-k", 0.25)
+    assert state(browser)["edits"] == NONE | {"erase-v": 0.5, "erase-k": 0.25}
     browser.find_element("id", "edit-reset").click()
-    assert set(state(browser)["edits"].values()) == {0}
+    assert state(browser)["edits"] == NONE
+    assert text_of(browser, "strip-said").startswith("positive")
     script(browser, "document.getElementById('where').scrollIntoView()")
     settled(browser)
     assert state(browser)["section"] == "where"
-    assert "edited" not in text_of(browser, "strip")
+
+
+def test_erased_the_word_says_the_same_as_one_of_the_other_label(
+    browser: Any, live_page: Path
+) -> None:
+    open_page(browser, live_page, state="#at=break&edits=erase-v:1")
+    _, after = logits_in(text_of(browser, "edit-verdict"))
+    (other,) = logits_in(text_of(browser, "edit-other"))
+    plain = reading(browser, NICE)["logit"]
+    assert abs(after - other) < 0.2 * abs(plain)
+    assert after * other > 0
 
 
 def test_the_scrubber_ends_at_the_final_model(browser: Any, live_page: Path) -> None:
@@ -349,6 +428,25 @@ def test_the_training_plays_to_its_end(browser: Any, live_page: Path) -> None:
     assert button.text == "Pause"
     WebDriverWait(browser, 20).until(lambda one: state(one)["step"] == LAST)
     assert button.text == "Play"
+
+
+def test_nothing_plays_on_after_start_again_or_a_new_address(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page, state="#at=learned")
+    for stop in ("document.getElementById('play-reset').click()", "location.hash = 'step=0'"):
+        script(browser, "document.getElementById('learn-play').click()")
+        assert text_of(browser, "learn-play") == "Pause"
+        time.sleep(0.6)
+        script(browser, stop)
+        settled(browser)
+        assert text_of(browser, "learn-play") == "Play"
+        step = state(browser)["step"]
+        time.sleep(0.6)
+        assert state(browser)["step"] == step
+    script(browser, "document.getElementById('learn-play').click(); slr.show({ step: 243 })")
+    time.sleep(0.6)
+    assert state(browser)["step"] == LAST
+    assert text_of(browser, "learn-play") == "Play"
+    assert browser.get_log("browser") == []
 
 
 def test_pictures_show_the_numbers_of_the_reading(browser: Any, live_page: Path) -> None:

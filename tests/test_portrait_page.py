@@ -24,14 +24,17 @@ from studies.pages import report
 from studies.pages.portrait import portrait_values
 
 GATES = get_args(RiskGate)
-MATHEMATICS = ("erf", "softmax", "flow", "stiff", "swapped")
+MATHEMATICS = [
+    "shared/special.js",
+    *(f"portrait/{name}.js" for name in ("erf", "softmax", "flow", "stiff", "swapped")),
+]
 PAPER = {"d": 400, "L": 10, "gamma": math.sqrt(0.5), "lam": 0.1}
 LONG = {**PAPER, "L": 10**6}
 
 
 def node(code: str) -> Any:
     """The value of an expression in the scope of the portrait's mathematics."""
-    return in_node([f"portrait/{name}.js" for name in MATHEMATICS], code)
+    return in_node(MATHEMATICS, code)
 
 
 def task_of(p: dict[str, float]) -> Task:
@@ -730,7 +733,7 @@ def test_colours_follow_the_reader_s_scheme(browser: Any, made: Path) -> None:
         )
         seen[scheme] = browser.execute_script(script, parts)
     assert all(a != b for a, b in zip(seen["light"], seen["dark"], strict=True))
-    for name in ("field", "pictures", "portrait", "controls"):
+    for name in ("field", "pictures", "portrait", "controls", "words"):
         script_text = (report.PARTS / f"portrait/{name}.js").read_text(encoding="utf-8")
         assert not re.search(r"#[0-9a-fA-F]{3,6}\b", script_text)
 

@@ -19,7 +19,7 @@ from PIL import Image
 from studies.catalogue import STUDIES
 from studies.making import make
 from studies.pages import report
-from studies.pages.claims import keep_claims
+from studies.pages.claims import MATTER, by_study, keep_claims, that_matter
 from studies.practice import bridge, figure1
 from studies.settings import settings_of
 from studies.storage.results import is_current, result_folder
@@ -205,7 +205,8 @@ def live_of(word: str, epsilon: float = 1e-12) -> dict[str, Any]:
         "labels": [word, word],
         "examples": {word: word},
     }
-    live |= {"curve": curve, "n_weights": 1, "epsilon": epsilon}
+    live |= {"curve": curve, "n_weights": 1, "epsilon": epsilon, "axes_cosine": 0.0}
+    live |= {"learned": {"kappa": None, "nu": None}}
     return {"live": live, "paths": None, "causal": None, "train": "", "bridge": bridge.STUDY}
 
 
@@ -309,3 +310,57 @@ def test_claims_and_tables_are_folded_and_can_be_opened(browser: Any, made: Path
     assert "a miss" not in browser.find_element("id", "claims").text
     folded[0].find_element("css selector", "summary").click()
     assert "a miss" in browser.find_element("id", "claims").text
+
+
+# ---- the scripts
+
+
+def test_names_of_scripts_are_unique() -> None:
+    """All scripts of the page share one scope: a second `const` of a name would stop a script."""
+    names: dict[str, list[str]] = {}
+    for path in report.PARTS.rglob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"^(?:async )?(?:const|let|class|function\*?) (\w+)", text, re.M):
+            names.setdefault(name, []).append(path.name)
+        # several in one line: const [a, b] = ...
+        for group in re.findall(r"^(?:const|let) [\[{](.+?)[\]}] =", text, re.M):
+            for name in group.split(","):
+                names.setdefault(name.split(":")[-1].strip(), []).append(path.name)
+    assert {"erf", "makeTransformer", "pageState"} <= set(names)
+    assert {name: files for name, files in names.items() if len(files) > 1} == {}
+
+
+def test_every_script_and_style_is_on_the_page() -> None:
+    page = (report.PARTS / "page.html").read_text(encoding="utf-8")
+    files = [*report.PARTS.rglob("*.js"), *report.PARTS.rglob("*.css")]
+    assert len(files) > 15
+    for path in files:
+        assert f'"{path.relative_to(report.PARTS).as_posix()}"' in page, path
+
+
+# ---- the claims on top
+
+
+def test_the_claims_that_matter_are_claims_of_the_results() -> None:
+    """One each, in the page of results, which is made of a whole run."""
+    text = (Path(__file__).parent.parent / "docs/results.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [✔✘] (?:pass|miss) \| (.+?) \|", text, re.M)
+    assert len(rows) > 100
+    for start in MATTER:
+        assert len([row for row in rows if row.startswith(start)]) == 1, start
+
+
+def test_claims_stand_below_their_studies_and_none_is_lost() -> None:
+    claims = [
+        dataclasses.replace(CLAIMS[0], command=portrait.STUDY.command),
+        dataclasses.replace(CLAIMS[1], command="python scripts/of_an_earlier_version.py"),
+        dataclasses.replace(CLAIMS[1], claim=f"{MATTER[1]}, as said", command=bridge.STUDY.command),
+    ]
+    groups = by_study(claims)
+    assert list(groups) == [bridge.STUDY.title, portrait.STUDY.title, "Others"]
+    assert [claim for group in groups.values() for claim in group] == [
+        claims[2],
+        claims[0],
+        claims[1],
+    ]
+    assert that_matter(claims) == [claims[2]]

@@ -24,13 +24,18 @@ from probing.sentences import draw_by_word
 from probing.states.extraction import extract
 from studies.making import is_made, make
 from studies.pages.report import PARTS, templates
-from studies.pages.views import ranges, view_context, view_values
+from studies.pages.views import by_layer, ranges, view_context, view_values
 from studies.practice import views
 from studies.storage.results import result_folder
 from studies.storage.tables import ResultError
 from studies.study import Tables
 
 SMALL = {"minilm": ("small", "bert"), "smollm2": ("tiny", "llama")}  # preset and architecture
+SCRIPTS = [  # of the section, in the order of the page
+    name
+    for name in re.findall(r'"([a-z]+/\w+\.js)"', (PARTS / "page.html").read_text(encoding="utf-8"))
+    if name.startswith(("shared/", "views/")) and name != "shared/start.js"
+]
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Views</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">
 <meta http-equiv="Content-Security-Policy"
@@ -39,9 +44,9 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>View
 <main>{% include "views/views.html" %}</main>
 {% if views %}
 <script type="application/json" id="views-data">{{ views | tojson }}</script>{% endif %}
-{% for name in ("shared/draw.js", "shared/state.js", "shared/scroll.js", "views/views.js") %}
+{% for name in SCRIPTS %}
 <script>{{ source(name) | safe }}</script>{% endfor %}
-<script>pageState.restore();</script></body></html>"""
+<script>pageState.restore();</script></body></html>""".replace("SCRIPTS", str(SCRIPTS))
 
 
 @pytest.fixture(scope="module")
@@ -159,19 +164,19 @@ def test_each_token_is_itself(subject: tuple[Any, Any, Tables]) -> None:
 
 def test_counts_by_layer_are_those_of_loops(subject: tuple[Any, Any, Tables]) -> None:
     _, _, tables = subject
-    by_layer = views.by_layer(tables)
+    layers = by_layer(tables)
     tokens, labels = tables["tokens"], tables["sentences"].set_index("sentence")["label"]
     weights = tables["attention"].set_index(["sentence", "token", "layer", "head"])["weight"]
     along = tables["coordinates"].set_index(["sentence", "token", "layer"])
     word = tokens[tokens["role"] == "informative"].set_index("sentence")["token"]
-    for layer in by_layer.index:
+    for layer in layers.index:
         located = read = 0
         for i in range(24):
             own = tokens[(tokens["sentence"] == i) & (tokens["role"] != "special")]
             k = {token: along.loc[(i, token, layer), "k"] for token in own["token"]}
             located += max(k, key=k.__getitem__) == word[i]
             read += (along.loc[(i, word[i], layer), "v"] > 0) == (labels[i] == "positive")
-        assert by_layer.loc[layer, ["located", "read"]].tolist() == [located, read]
+        assert layers.loc[layer, ["located", "read"]].tolist() == [located, read]
         if layer:
             heads = {
                 head: np.mean([weights[i, word[i], layer, head] for i in range(24)])
@@ -180,7 +185,7 @@ def test_counts_by_layer_are_those_of_loops(subject: tuple[Any, Any, Tables]) ->
             best = max(heads, key=heads.__getitem__)
             first = np.mean([weights.loc[i, 0, layer].mean() for i in range(24)])
             expected = [np.mean(list(heads.values())), best, heads[best], first]
-            np.testing.assert_allclose(by_layer.loc[layer].iloc[2:].astype(float), expected, 1e-5)
+            np.testing.assert_allclose(layers.loc[layer].iloc[2:].astype(float), expected, 1e-5)
 
 
 def test_the_studies_are_made_once(results: dict[str, Path]) -> None:

@@ -15,13 +15,14 @@ import numpy as np
 from data_gen import build_dataset
 from data_gen.tokenizer import SPECIAL_TOKENS
 from probing.circuits.directions import informative_states, state_directions, word_states
-from probing.circuits.learning import learning_curve, snapshots
+from probing.circuits.learning import first_above, learning_curve, snapshots
 from probing.models.pretrained import load_model
 from probing.models.training import SNAPSHOTS, one_torch_thread
 from probing.sentences import draw_by_word
 from probing.states.extraction import read
 from probing.states.tokens import States, tokenise
 from studies.pages import story
+from studies.practice import beside
 from studies.storage.tables import ResultError
 
 N_SENTENCES = 480  # per split, as in studies/practice/bridge.py: the curves are the same
@@ -73,8 +74,16 @@ def live_model(folder: Path, *, spec: str = "sentiment") -> dict[str, Any]:
         "snapshots": [snapshot(path) for path in list(steps.values())[:-1]],
         "curve": {name: story.rounded(curve[name]) for name in CURVE},
         "axes": axes,
+        "axes_cosine": float(np.dot(axes["k"]["direction"], axes["v"]["direction"])),
+        "learned": {name: learned_at(curve, name) for name in ("kappa", "nu")},
         **told,
     }
+
+
+def learned_at(curve: Any, name: str) -> int | None:
+    """The step from which on an alignment stays above the level of the claims, if it does."""
+    step = first_above(curve, name, beside.LEARNED)
+    return int(step) if np.isfinite(step) else None
 
 
 def check_shape(model: Any, folder: Path) -> None:

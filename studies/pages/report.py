@@ -135,7 +135,9 @@ def templates() -> Environment:
         "ensure_ascii": False, "allow_nan": False, "separators": (",", ":"),
     }  # fmt: skip
     environment.filters["cells"] = cells_of
-    environment.tests["measure"] = re.compile(r"[-+]?\d").match
+    environment.tests["measure"] = re.compile(
+        r"[-+]?[\d.,]+(e[-+]?\d+)?%?( [(\[].*[)\]])?"
+    ).fullmatch
     environment.globals["source"] = lambda name: (PARTS / name).read_text(encoding="utf-8")
     return environment
 

@@ -21,7 +21,8 @@ EXAMPLES = {  # what to try: a sentence
     "new words around a word it knows": "The city is dirty. their gray eagle is especially cute",
     "a new adjective, which it cannot know": "The city is clean. our orange owl is very lovely",
     "the two sentences swapped": "our orange nice owl is very tiny The city is dreadful.",
-    "your own words": "This page is nice",
+    "a “not” that it never saw": "The city is clean. our orange owl is not nice",
+    "a sentence that is too short: it finds nothing": "our owl is nice",
 }
 EDITS = {  # those of the sliders, with controls: test, edit and site in the causal table
     "v̂ erased at the word that decides": ("erase value", "probe direction", "informative"),

@@ -1,6 +1,6 @@
 """The values of the report's view of pretrained models: the tables of studies/practice/views.py.
 
-There is one value per model, the JSON that html/views/views.js reads. Large arrays are in base64:
+There is one value per model, the JSON that html/views/data.js reads. Large arrays are in base64:
 attention as bytes (255 is a weight of 1), coordinates as 16-bit integers in units of ``step``.
 """
 
@@ -64,7 +64,7 @@ def view_of(key: str, name: str, tables: Tables) -> dict[str, Any]:
         "attention": base64_of(np.rint(255 * weights.clip(0, 1)).astype("u1")),
         **{name: base64_of(np.rint(x / step).astype("<i2")) for name, x in coordinates.items()},
         "step": step,
-        "facts": facts(tables, tokens, n_heads),
+        "facts": facts(tables, tokens),
     }
 
 
@@ -110,36 +110,29 @@ def sentence_value(row: Any, tokens: pd.DataFrame) -> dict[str, Any]:
 # ---- what the page says without JavaScript
 
 
-def facts(tables: Tables, tokens: pd.DataFrame, n_heads: int) -> dict[str, Any]:
+def facts(tables: Tables, tokens: pd.DataFrame) -> dict[str, Any]:
     """The numbers of the section's text, over all sentences, and its table by layer."""
-    by_layer = views.by_layer(tables)
-    heads = by_layer.dropna()
-    peak, best, sink = (heads[name].idxmax() for name in ("mass", "best", "first"))
-    both = tokens[tokens["summary"] & (tokens["role"] == "informative")]
-    located, first = by_layer["located"], tokens[tokens["token"] == 0]
+    layers = by_layer(tables)
+    heads = layers.dropna()
+    best, located = heads["best"].idxmax(), layers["located"]
+    is_informative = informative_rows(tokens)
+    first = tokens[tokens["token"] == 0]
     return {
         "sentences": int(tokens["sentence"].nunique()),
-        "heads": n_heads,
-        "even": f"{views.even_share(tables):.2f}",
-        "peak": {"layer": int(peak), "mass": f"{heads.loc[peak, 'mass']:.2f}"},
+        "even": f"{is_informative.groupby(tokens['sentence']).mean().mean():.2f}",
         "best": {
             "layer": int(best),
             "head": int(heads.loc[best, "head"]),
             "mass": f"{heads.loc[best, 'best']:.2f}",
         },
-        "first": {"layer": int(sink), "mass": f"{heads.loc[sink, 'first']:.2f}"},
-        "far": signed(farthest(tables["coordinates"])),
         "first_special": bool((first["role"] == "special").all()),
         "mostly_first": int((heads["first"] > 0.5).sum()),
-        "own": len(both),
+        "own": int((tokens["summary"] & is_informative).sum()),
         "located": {
             "most": int(located.max()),
             "layers": ranges(located.index[located == located.max()].tolist()),
-            "embeddings": int(located.loc[0]),
-            "last": int(located.iloc[-1]),
         },
-        "miss": usual_miss(tables),
-        "read": int(by_layer["read"].min()),
+        "read": int(layers["read"].min()),
         "rows": [
             [
                 layer,
@@ -148,26 +141,50 @@ def facts(tables: Tables, tokens: pd.DataFrame, n_heads: int) -> dict[str, Any]:
                 "" if row.first != row.first else f"{row.first:.2f}",
                 *map(int, (row.located, row.read)),
             ]
-            for layer, row in zip(by_layer.index.tolist(), by_layer.itertuples(), strict=True)
+            for layer, row in zip(layers.index.tolist(), layers.itertuples(), strict=True)
         ],
     }
 
 
-def usual_miss(tables: Tables) -> str:
-    """The word that has most of the misses along k_hat, if it has more than half of them."""
-    words = views.highest_words(tables)
-    missed = words.loc[words["role"] != "informative", "text"].value_counts()
-    return str(missed.index[0]) if len(missed) and missed.iloc[0] > missed.sum() / 2 else ""
+def by_layer(tables: Tables) -> pd.DataFrame:
+    """One row per layer (0 is the embeddings), over all sentences.
+
+    ``mass``: mean attention on the informative word over heads; ``head`` and ``best``: the head
+    with most of it; ``first``: mean attention on the first token; ``located``: sentences in
+    which the word with the highest k coordinate is informative; ``read``: those in which the sign
+    of its v coordinate is that of the label.
+    """
+    tokens = tables["tokens"]
+    weights = tables["attention"].merge(tokens, on=["sentence", "token"])
+    n = tokens["sentence"].nunique()
+
+    def mass(rows: pd.DataFrame) -> pd.Series:
+        return rows.groupby(["layer", "head"])["weight"].sum() / n
+
+    heads = mass(weights[informative_rows(weights)]).unstack()
+    table = pd.DataFrame({"mass": heads.mean(axis=1), "head": heads.idxmax(axis=1)})
+    table["best"] = heads.max(axis=1)
+    table["first"] = mass(weights[weights["token"] == 0]).unstack().mean(axis=1)
+    highest = highest_words(tables)
+    located = (highest["role"] == "informative").groupby(highest["layer"]).sum()
+    rows = tables["coordinates"].merge(tokens[informative_rows(tokens)], on=["sentence", "token"])
+    means = rows.groupby(["layer", "sentence"])["v"].mean().reset_index()
+    labels = means["sentence"].map(tables["sentences"].set_index("sentence")["label"])
+    right = (means["v"] > 0) == (labels == "positive")
+    read = right.groupby(means["layer"]).sum()
+    return pd.DataFrame({"located": located, "read": read}).join(table)
 
 
-def farthest(coordinates: pd.DataFrame) -> float:
-    """The coordinate along v_hat of a first token that is farthest from 0."""
-    along = coordinates.loc[coordinates["token"] == 0, "v"]
-    return float(along.loc[along.abs().idxmax()])
+def informative_rows(tokens: pd.DataFrame) -> pd.Series:
+    """Which tokens belong to the informative word."""
+    return tokens["role"] == "informative"
 
 
-def signed(x: float) -> str:
-    return f"{x:+.0f}".replace("-", "\N{MINUS SIGN}")
+def highest_words(tables: Tables) -> pd.DataFrame:
+    """One row per layer and sentence: the token with the highest k coordinate among words."""
+    rows = tables["coordinates"].merge(tables["tokens"], on=["sentence", "token"])
+    words = rows[rows["role"] != "special"].reset_index(drop=True)
+    return words.loc[words.groupby(["layer", "sentence"])["k"].idxmax()]
 
 
 def ranges(numbers: list[int]) -> str:

@@ -14,13 +14,11 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import MOST, Within
-from studies.rendering import number
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Study, Tables, counter, study
 from studies.subject import MODEL_NAMES
 
 SHOWN = {"train": 5, "test": 5, "ood_tokens": 5, "ood_structure": 5, "ood_structure_tokens": 4}
-N_LAYERS = 7  # in the table of the terminal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,78 +166,9 @@ def coordinates_table(states: Any, axes: list[dict[str, Axis]]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-# ---- what they say
-
-
-def by_layer(tables: Tables) -> pd.DataFrame:
-    """One row per layer (0 is the embeddings), over all sentences.
-
-    ``mass``: mean attention on the informative word over heads; ``head`` and ``best``: the head
-    with most of it; ``first``: mean attention on the first token; ``located``: sentences in
-    which the word with the highest k coordinate is informative; ``read``: those in which the sign
-    of its v coordinate is that of the label.
-    """
-    tokens = tables["tokens"]
-    weights = tables["attention"].merge(tokens, on=["sentence", "token"])
-    n = tokens["sentence"].nunique()
-
-    def mass(rows: pd.DataFrame) -> pd.Series:
-        return rows.groupby(["layer", "head"])["weight"].sum() / n
-
-    heads = mass(weights[informative_rows(weights)]).unstack()
-    table = pd.DataFrame({"mass": heads.mean(axis=1), "head": heads.idxmax(axis=1)})
-    table["best"] = heads.max(axis=1)
-    table["first"] = mass(weights[weights["token"] == 0]).unstack().mean(axis=1)
-    highest = highest_words(tables)
-    located = (highest["role"] == "informative").groupby(highest["layer"]).sum()
-    rows = tables["coordinates"].merge(tokens[informative_rows(tokens)], on=["sentence", "token"])
-    means = rows.groupby(["layer", "sentence"])["v"].mean().reset_index()
-    labels = means["sentence"].map(tables["sentences"].set_index("sentence")["label"])
-    right = (means["v"] > 0) == (labels == "positive")
-    read = right.groupby(means["layer"]).sum()
-    return pd.DataFrame({"located": located, "read": read}).join(table)
-
-
-def informative_rows(tokens: pd.DataFrame) -> pd.Series:
-    """Which tokens belong to the informative word."""
-    return tokens["role"] == "informative"
-
-
-def highest_words(tables: Tables) -> pd.DataFrame:
-    """One row per layer and sentence: the token with the highest k coordinate among words."""
-    rows = tables["coordinates"].merge(tables["tokens"], on=["sentence", "token"])
-    words = rows[rows["role"] != "special"].reset_index(drop=True)
-    return words.loc[words.groupby(["layer", "sentence"])["k"].idxmax()]
-
-
-def even_share(tables: Tables) -> float:
-    """The attention on the informative word if all tokens had the same."""
-    tokens = tables["tokens"]
-    informative = informative_rows(tokens)
-    return float(informative.groupby(tokens["sentence"]).mean().mean())
-
-
 def says(tables: Tables) -> Said:
-    layers, n = by_layer(tables), len(tables["sentences"])
-    rows = np.unique(np.linspace(0, layers.index.max(), N_LAYERS).round().astype(int))
-    best = {layers["located"].idxmax(), layers["best"].idxmax()}
-    shown = layers.loc[sorted({*rows.tolist(), *best})]
-    return [
-        f"{n} sentences, by layer: the attention of the summary token on the informative word "
-        f"(even attention would be {even_share(tables):.2f}), on average over heads and in the "
-        "head with most of it, and its attention on the first token; in how many sentences the "
-        "informative word has the highest coordinate along k_hat of all words, and in how many "
-        "its coordinate along v_hat has the sign of the label. Layer 0 is the embeddings.",
-        pd.DataFrame(
-            {
-                "attention": shown["mass"].map(number),
-                "best head": shown["best"].map(number),
-                "first token": shown["first"].map(number),
-                "highest k": shown["located"].map(str),
-                "sign of v": shown["read"].map(str),
-            }
-        ),
-    ]
+    found = f"{len(tables['sentences'])} sentences, token by token"
+    return [f"{found}; python scripts/report.py shows them on a page."]
 
 
 def variant(model: str) -> tuple[Study, Options]:

@@ -8,10 +8,6 @@
 
 // ---- numbers from text
 
-function bytesOf(base64) {
-  return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-}
-
 // Half precision: 1 sign, 5 exponent and 10 fraction bits.
 function fromHalf(bits) {
   const sign = bits & 0x8000 ? -1 : 1;

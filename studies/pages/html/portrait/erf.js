@@ -5,8 +5,6 @@
 // and on the manifold theta = eta = rho = 0 it is, with g = gamma,
 //   R<(kappa, nu) = g^2 (1 - 2 nu E[erf] + E[erf^2]) + (L - 1) zeta(0, lam)
 
-const TWO_OVER_SQRT_PI = 2 / Math.sqrt(Math.PI);
-
 // Gauss-Legendre on [-1, 1], twelve points: the positive half, the rest by symmetry.
 const NODES = [
   0.125233408511468916, 0.367831498998180194, 0.587317954286617447,
@@ -16,27 +14,6 @@ const WEIGHTS = [
   0.249147045813402785, 0.233492536538354809, 0.203167426723065922,
   0.160078328543346226, 0.106939325995318431, 0.047175336386511827,
 ];
-
-// A series of positive terms for small x, a continued fraction (Lentz, from below) for large.
-function erfc(x) {
-  if (x < 2) return 1 - erf(x);
-  let fraction = x;
-  for (let n = 120; n >= 1; n--) fraction = x + n / 2 / fraction;
-  return Math.exp(-x * x) / (Math.sqrt(Math.PI) * fraction);
-}
-
-function erf(x) {
-  if (x < 0) return -erf(-x);
-  if (x >= 2) return 1 - erfc(x);
-  let term = x;
-  let sum = x;
-  for (let n = 1; n < 60; n++) {
-    term *= (2 * x * x) / (2 * n + 1);
-    sum += term;
-    if (term < 1e-17 * sum) break;
-  }
-  return TWO_OVER_SQRT_PI * Math.exp(-x * x) * sum;
-}
 
 // Var[erf(t + scale Z)] for t = a sqrt(1 + 2 scale^2): the integral of Owen's T that remains.
 function erfVariance(a, scale) {
@@ -144,5 +121,3 @@ function erfGate(task) {
 
   return { excessRisk, riskGradient, fixedPoints };
 }
-
-if (typeof module !== "undefined") module.exports = { erfGate };

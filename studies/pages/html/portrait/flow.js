@@ -58,5 +58,3 @@ function trajectory(gate, kappa, nu, { end = 1000, tolerance = 1e-6, most = 4000
 }
 
 const nextStop = (stops, t, end) => stops.find((stop) => stop > t && stop < end) ?? end;
-
-if (typeof module !== "undefined") module.exports = { velocity, fullVelocity, trajectory };

@@ -276,5 +276,3 @@ function softmaxGate(task) {
 
   return { excessRisk, riskGradient, fixedPoints };
 }
-
-if (typeof module !== "undefined") module.exports = { softmaxGate };

@@ -95,5 +95,3 @@ function fullTrajectory(gate, start, options = {}) {
   }
   return rows;
 }
-
-if (typeof module !== "undefined") module.exports = { factored, solveFactored, flowJacobian, fullTrajectory };

@@ -1,7 +1,8 @@
 "use strict";
-// Other minima of the whole risk, with k near +-v*. At the swapped point v lies along +-k*, and k and v
-// have traded places. They are looked for where the flow goes from near the four corners
-// (theta, eta) = (+-1, +-1), for every gate alike.
+// Other minima of the whole risk, with k near +-v*. At the swapped point k lies along +-v*, and v leans
+// towards +-k*, but only partly: theta = 0.63 in the paper's setting, with kappa = nu = rho = 0. Such
+// minima are looked for where the flow goes from near the four corners (theta, eta) = (+-1, +-1), for
+// every gate alike.
 
 const SWAPPED_FROM = 0.95; // |eta| of a swapped point is above it, as in slr/dynamics/trajectory.py
 const NEAR_0 = 0.3; // |kappa|, |nu| and |rho| of a swapped point are below it
@@ -69,5 +70,3 @@ function swappedPoints(gate) {
   }
   return found;
 }
-
-if (typeof module !== "undefined") module.exports = { stability, restNear, swappedPoints };

@@ -9,7 +9,6 @@
 const pageState = (function () {
   const parts = new Map();
   let waiting = null;
-  let own = ""; // the hash that the page itself has set last
 
   function add(entries) {
     for (const [name, entry] of Object.entries(entries)) parts.set(name, entry);
@@ -32,10 +31,9 @@ const pageState = (function () {
   function changed() {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      own = hash();
       const bare = location.href.split("#")[0];
       // a hash that names a section stays, if there is nothing else to say
-      if (own || location.hash.includes("=")) history.replaceState(null, "", own || bare);
+      if (hash() || location.hash.includes("=")) history.replaceState(null, "", hash() || bare);
     }, 200);
   }
 
@@ -46,8 +44,7 @@ const pageState = (function () {
     for (const [name, { set }] of parts) set(values.get(name) ?? "");
   }
 
-  window.addEventListener("hashchange", () => {
-    if (location.hash !== own) restore();
-  });
+  // The reader's own change of the address, forwards and back; ours makes no such event.
+  window.addEventListener("hashchange", restore);
   return { add, changed, link, restore };
 })();

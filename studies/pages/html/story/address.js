@@ -10,6 +10,12 @@ function numberIn(text, low, high) {
   return number >= low && number <= high ? number : null;
 }
 
+// The number of a token in a text, or null.
+function tokenIn(text) {
+  const number = numberIn(text, 0, Infinity);
+  return Number.isInteger(number) ? number : null;
+}
+
 function textOfEdits(edits) {
   return Object.entries(edits).filter(([, amount]) => amount !== 0).map((pair) => pair.join(":")).join(",") || "none";
 }

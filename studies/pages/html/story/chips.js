@@ -2,6 +2,9 @@
 // The sentence as chips: each word with its attention and, if the grammar has a place for it, a menu
 // of the words that could stand there.
 
+// Whether menus are as wide as the word that they show (story.css).
+const fitting = CSS.supports("field-sizing", "content");
+
 // A function that shows a reading in the box. choose(text) is called with the changed sentence.
 function makeChips(box, slots, isKnown, choose) {
   let shown = null; // the reading
@@ -9,8 +12,7 @@ function makeChips(box, slots, isKnown, choose) {
 
   function option(word, missing) {
     const label = word === "" ? "(leave out)" : missing ? `${word} [UNK]` : word;
-    const made = htmlElement("option", { value: word }, label);
-    return made;
+    return htmlElement("option", { value: word }, label);
   }
 
   function menu(word, groups) {
@@ -52,7 +54,7 @@ function makeChips(box, slots, isKnown, choose) {
       const attention = reading.attention[i];
       if (one.menu) {
         one.menu.value = word;
-        one.menu.style.width = `${word.length + 2.6}ch`; // else as wide as its longest word
+        if (!fitting) one.menu.style.width = `${word.length + 3.5}ch`; // else as wide as its longest word
         one.menu.setAttribute("aria-label", `word ${i}, attention ${attention.toFixed(2)}${reading.unknown[i] ? ", unknown to the model" : ""}`);
       } else {
         one.name.textContent = word;

@@ -24,18 +24,20 @@ function pieces(reading) {
 }
 
 function makePanels(data, paths, { read, swaps, find }) {
-  const { swapped, distractorOf } = swaps;
+  const { swapped, unreadOf } = swaps;
 
   function play(plain) {
     const top = strongest(plain);
     const away = plain.unknown[top] ? ", a word that it never saw" : plain.spans[top] ? "" : ": it has found no word";
+    hint(plain, top);
     find("play-verdict").replaceChildren(
       "It attends to ", bold(`“${plain.words[top]}”`), ` (${percent(plain.attention[top])})${away}, and says `, bold(verdict(plain)), ".",
     );
     gauge(find("play-gauge"), plain.logit);
     if (find("play-text").value !== plain.text) find("play-text").value = plain.text;
-    find("play-example").value = "";
-    find("swap-distractor").disabled = distractorOf(plain) < 0;
+    find("play-example").value = plain.text; // or none of them
+    if (find("play-example").selectedIndex < 0) find("play-example").value = "";
+    find("swap-unread").disabled = unreadOf(plain) < 0;
     find("swap-read").disabled = swapped(plain, top) === null;
     find("play-numbers").replaceChildren(...plain.words.map((word, i) => htmlElement("tr", {},
       rowHead(plain.unknown[i] ? `${word} (read as [UNK])` : word),
@@ -43,9 +45,21 @@ function makePanels(data, paths, { read, swaps, find }) {
     )));
   }
 
+  // Why no word is found, where that is so, and what to do; and what is not read at all.
+  function hint(plain, top) {
+    const lost = !plain.spans[top];
+    const unknown = plain.words.filter((_, i) => plain.unknown[i]);
+    const many = unknown.length > 3 ? ", …" : "";
+    const never = unknown.length ? ` It never saw ${unknown.slice(0, 3).map((word) => `“${word}”`).join(", ")}${many}.` : "";
+    const places = "It has learned sentiment words at the places that they had in training, and finds none there.";
+    const long = `The model has places for ${data.most_tokens - 2} words and marks; it does not read the last ${plain.dropped}.`;
+    find("play-hint").textContent = plain.dropped ? long : lost ? places + never : "";
+    find("put-in-front").hidden = !lost || plain.dropped > 0 || plain.text.startsWith("The city is");
+  }
+
   function oneWord(plain) {
     const rows = [["nothing", plain.text]];
-    for (const [i, which] of [[distractorOf(plain), ""], [strongest(plain), ", which it reads"]]) {
+    for (const [i, which] of [[unreadOf(plain), ""], [strongest(plain), ", which it reads"]]) {
       const text = i < 0 ? null : swapped(plain, i);
       if (text !== null) rows.push([`“${plain.words[i]}”${which}`, text]);
     }
@@ -71,7 +85,8 @@ function makePanels(data, paths, { read, swaps, find }) {
 
   // The menu of tokens to edit; chosen is null for the one with most attention.
   function editMenu(plain, chosen) {
-    const texts = [`the one with most attention: ${plain.words[strongest(plain)]}`, ...plain.words.map((word, i) => `${i}: ${word}`)];
+    const asks = (i) => (plain.spans[i] ? "" : i ? ", the end" : ", which asks");
+    const texts = [`the one with most attention: ${plain.words[strongest(plain)]}`, ...plain.words.map((word, i) => `${i}: ${word}${asks(i)}`)];
     const select = find("edit-word");
     if (select.options.length !== texts.length) {
       select.replaceChildren(...texts.map((_, i) => htmlElement("option", { value: i ? String(i - 1) : "" })));
@@ -110,8 +125,9 @@ function makePanels(data, paths, { read, swaps, find }) {
 
   // What the model makes of the sentence at this place of the page, in one line that stays in sight.
   function strip(reading, when) {
-    const line = htmlElement("span", { class: "pieces" }, ...pieces(reading));
-    find("strip").replaceChildren(line, bold(`${when}${reading.label} ${signed(reading.logit)}`));
+    const line = find("strip-line");
+    line.replaceChildren(...pieces(reading));
+    find("strip-said").textContent = `${when}${reading.label} ${signed(reading.logit)}`;
     line.scrollLeft = line.children[strongest(reading)].offsetLeft - line.offsetLeft - line.clientWidth / 2; // on a phone
   }
 

@@ -15,19 +15,22 @@ const vRange = [-1.6, 1.6];
 const within = (x, [low, high]) => Math.max(low, Math.min(high, x));
 const ticks = (...values) => values.map((x) => [x, String(x).replace("-", "−")]);
 
-// Labels for the tokens that stand out; each is moved up until it is clear of those before.
-function labels(points, box) {
+// Labels of the first few points that have room beside them: above the last label, or below.
+function labels(points, discs, box) {
   const group = svgElement("g", { class: "labels" });
-  const placed = [];
-  for (const { x, y, text, strong, gap } of points) {
+  const taken = discs.map(({ x, y, r }) => [x - r, x + r, y - r, y + r]);
+  const free = ([x0, x1, y0, y1]) => taken.every(([a0, a1, b0, b1]) => x1 < a0 || a1 < x0 || y1 < b0 || b1 < y0);
+  let placed = 0;
+  for (const { x, y, r, text, strong } of points) {
     const end = x > (box.left + box.right) / 2;
-    const width = 7.2 * text.length;
-    const left = end ? x - gap - width : x + gap;
-    let base = y + 4;
-    while (placed.some((p) => Math.abs(p.base - base) < 14 && left < p.left + p.width && p.left < left + width)) base -= 14;
-    placed.push({ base, left, width });
+    const width = 7.4 * text.length;
+    const left = end ? x - r - 4 - width : x + r + 4;
+    const base = [4, -12, 20].map((move) => y + move).find((at) => free([left, left + width, at - 10, at + 2]));
+    if (base === undefined || placed === 5) continue;
+    taken.push([left, left + width, base - 10, base + 2]);
+    placed += 1;
     group.append(svgElement("text", {
-      x: end ? x - gap : x + gap, y: base, "text-anchor": end ? "end" : "start", class: strong ? "halo strong" : "halo",
+      x: end ? left + width : left, y: base, "text-anchor": end ? "end" : "start", class: strong ? "halo strong" : "halo",
     }, text));
   }
   return group;
@@ -35,15 +38,25 @@ function labels(points, box) {
 
 const describe = (reading, i) => `${reading.words[i]}: attention ${reading.attention[i].toFixed(3)}, k ${fixed(reading.k[i])}, v ${fixed(reading.v[i])}`;
 
-const radius = (attention) => 4 + 12 * Math.sqrt(attention);
-
-function disc(x, y, attention, title) {
+function disc({ x, y, r, i }, reading) {
   const made = svgElement("circle", {
-    cx: x.toFixed(1), cy: y.toFixed(1), r: radius(attention).toFixed(1), class: "disc",
-    "fill-opacity": (0.25 + 0.65 * attention).toFixed(2),
+    cx: x.toFixed(1), cy: y.toFixed(1), r: r.toFixed(1), class: "disc", "fill-opacity": (0.25 + 0.65 * reading.attention[i]).toFixed(2),
   });
-  made.append(svgElement("title", {}, title));
+  made.append(svgElement("title", {}, describe(reading, i)));
   return made;
+}
+
+// Where each token is drawn, its name, and an arrow if it lies beyond the edge.
+function placesOf(reading, xs, ys, values) {
+  return reading.words.map((word, i) => {
+    const [k, value, range] = [reading.k[i], values[i], ys.range];
+    const beyond = k > kRange[1] ? " →" : k < kRange[0] ? " ←" : value > range[1] ? " ↑" : value < range[0] ? " ↓" : "";
+    const short = word.length > 14 ? `${word.slice(0, 13)}…` : word;
+    return {
+      x: xs(within(k, kRange)), y: ys.at(within(value, range)), r: 4 + 12 * Math.sqrt(reading.attention[i]),
+      text: short + beyond, beyond, strong: i === strongest(reading), i,
+    };
+  });
 }
 
 // Attention against k.
@@ -51,16 +64,14 @@ function drawWhere(svg, reading) {
   const box = boxOf(240);
   frame(svg, box);
   const xs = linear(...kRange, box.left, box.right);
-  const ys = linear(-0.03, 1.06, box.bottom, box.top);
-  const parts = [axes(box, xs, ys, {
+  const at = linear(-0.03, 1.06, box.bottom, box.top);
+  const parts = [axes(box, xs, at, {
     xTicks: ticks(-0.5, 0, 0.5, 1, 1.5), yTicks: ticks(0, 0.5, 1), xLabel: "coordinate along k̂", yLabel: "attention",
   })];
-  const points = reading.words.map((word, i) => ({
-    x: xs(within(reading.k[i], kRange)), y: ys(reading.attention[i]), text: word, gap: radius(reading.attention[i]) + 4,
-    strong: i === strongest(reading), shown: reading.attention[i] > 0.05 || reading.k[i] > 0.15, i,
-  }));
-  for (const { x, y, i } of points) parts.push(disc(x, y, reading.attention[i], describe(reading, i)));
-  parts.push(labels(points.filter((p) => p.shown).sort((a, b) => b.y - a.y), box));
+  const places = placesOf(reading, xs, { at, range: [0, 1] }, reading.attention);
+  parts.push(...places.map((place) => disc(place, reading)));
+  const named = places.filter(({ i }) => reading.attention[i] > 0.05 || reading.k[i] > 0.1);
+  parts.push(labels(named.sort((a, b) => b.r - a.r || b.x - a.x), places, box));
   svg.replaceChildren(...parts);
   svg.setAttribute("aria-label", `Attention of each token against its coordinate along k; most is on ${describe(reading, strongest(reading))}`);
 }
@@ -69,33 +80,26 @@ function drawWhere(svg, reading) {
 function drawPlane(svg, reading, { box = boxOf(330), before = null } = {}) {
   frame(svg, box);
   const xs = linear(...kRange, box.left, box.right);
-  const ys = linear(...vRange, box.bottom, box.top);
-  const at = (each, i) => [xs(within(each.k[i], kRange)), ys(within(each.v[i], vRange))];
-  const parts = [axes(box, xs, ys, {
+  const at = linear(...vRange, box.bottom, box.top);
+  const parts = [axes(box, xs, at, {
     xTicks: ticks(-0.5, 0, 0.5, 1, 1.5), yTicks: ticks(-1.5, -1, 0, 1, 1.5), xLabel: "k̂: where to look", yLabel: "v̂: what it says",
   })];
-  for (const value of [-1, 1]) {
-    parts.push(svgElement("line", { x1: box.left, x2: box.right, y1: ys(value), y2: ys(value), class: "level v" }));
+  const level = (ends, name) => svgElement("line", { ...ends, class: `level ${name}` });
+  parts.push(...[-1, 1].map((v) => level({ x1: box.left, x2: box.right, y1: at(v), y2: at(v) }, "v")));
+  parts.push(...[0, 1].map((k) => level({ x1: xs(k), x2: xs(k), y1: box.top, y2: box.bottom }, "k")));
+  const ys = { at, range: vRange };
+  const places = placesOf(reading, xs, ys, reading.v);
+  const old = before && placesOf(before, xs, ys, before.v);
+  const moved = ({ i }) => before && (before.k[i] !== reading.k[i] || before.v[i] !== reading.v[i]);
+  for (const place of places.filter(moved)) {
+    const { x, y } = old[place.i];
+    parts.push(svgElement("line", { x1: x, y1: y, x2: place.x, y2: place.y, class: "move" }));
+    parts.push(svgElement("circle", { cx: x, cy: y, r: 6, class: "ring" }));
   }
-  for (const value of [0, 1]) {
-    parts.push(svgElement("line", { x1: xs(value), x2: xs(value), y1: box.top, y2: box.bottom, class: "level k" }));
-  }
-  const points = [];
-  reading.words.forEach((word, i) => {
-    const [x, y] = at(reading, i);
-    const moved = before && (before.k[i] !== reading.k[i] || before.v[i] !== reading.v[i]);
-    if (moved) {
-      const [x0, y0] = at(before, i);
-      parts.push(svgElement("line", { x1: x0, y1: y0, x2: x, y2: y, class: "move" }));
-      parts.push(svgElement("circle", { cx: x0, cy: y0, r: 6, class: "ring" }));
-    }
-    parts.push(disc(x, y, reading.attention[i], describe(reading, i)));
-    const far = reading.k[i] > 0.4 || Math.abs(reading.v[i]) > 0.6;
-    if (moved || reading.attention[i] > 0.1 || far) {
-      points.push({ x, y, text: word, strong: i === strongest(reading), gap: radius(reading.attention[i]) + 4 });
-    }
-  });
-  parts.push(labels(points, box));
+  parts.push(...places.map((place) => disc(place, reading)));
+  const weight = (place) => (moved(place) ? 4 : 0) + reading.attention[place.i] + Math.abs(reading.v[place.i]) / 4;
+  const named = places.filter((p) => moved(p) || reading.attention[p.i] > 0.1 || reading.k[p.i] > 0.4 || Math.abs(reading.v[p.i]) > 0.6);
+  parts.push(labels(named.sort((a, b) => weight(b) - weight(a)), places, box));
   svg.replaceChildren(...parts);
   svg.setAttribute("aria-label", `Tokens in the plane of k and v; most attention is on ${describe(reading, strongest(reading))}`);
 }
@@ -107,12 +111,7 @@ function drawAlignment(svg, curve, number, paths) {
   const parts = [axes(SQUARE, xs, ys, {
     xTicks: ticks(0, 0.5, 1), yTicks: ticks(0, 0.5, 1), xLabel: "κ: alignment of k", yLabel: "ν: alignment of v",
   })];
-  const ends = [];
-  for (const [name, rows] of Object.entries(paths ?? {})) {
-    parts.push(polyline(rows, xs, ys, { class: `path ${name}` }));
-    const [kappa, nu] = rows[Math.floor(rows.length * (name === "erf" ? 0.5 : 0.25))];
-    ends.push([name, kappa, nu]);
-  }
+  for (const [name, rows] of Object.entries(paths ?? {})) parts.push(polyline(rows, xs, ys, { class: `path ${name}` }));
   const rows = curve.kappa.map((kappa, i) => [kappa, curve.nu[i]]);
   parts.push(polyline(rows, xs, ys, { class: "path own" }));
   for (const [x, y] of rows) parts.push(svgElement("circle", { cx: xs(x), cy: ys(y), r: 2.5, class: "stop" }));

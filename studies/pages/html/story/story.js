@@ -13,15 +13,16 @@
   const swaps = makeSwaps(data);
   const panels = makePanels(data, paths, { read, swaps, find });
   const known = new Set(data.vocabulary);
-  const drawChips = makeChips(find("play-chips"), data.slots, (word) => known.has(word), (text) => show({ text, word: null }));
+  const drawChips = makeChips(find("play-chips"), data.slots, (word) => known.has(word), (text) => write(text));
 
   // ---- the state
 
+  const FRONT = "The city is clean. ";
   const SECTIONS = ["one-word", "where", "what", "break", "learned"];
   const start = { text: data.sentence, word: null, edits: null, step: last, section: "" };
   const state = { ...start };
-  const PRESET = { ...NO_EDITS, "erase-v": 1 }; // of step 4, until the reader edits
-  const edits = () => state.edits ?? (state.section === "break" ? PRESET : NO_EDITS);
+  const PRESET = { ...NO_EDITS, "reflect-v": 1 }; // what step 4 shows until the reader edits
+  const edits = () => state.edits ?? PRESET;
 
   // All readings that the page shows of the state.
   function readings() {
@@ -60,8 +61,6 @@
       if (near.has(name)) DRAWN[name](all);
       else stale.add(name);
     }
-    const { dropped } = all.plain;
-    say(dropped ? `The model has places for ${data.most_tokens - 2} words and marks; it does not read the last ${dropped}.` : "");
   }
 
   function drawStale(names) {
@@ -71,13 +70,22 @@
   }
 
   function show(change) {
+    if ("text" in change) find("play-note").textContent = "";
     Object.assign(state, change);
     draw();
     pageState.changed();
   }
 
+  // For screen readers, once the reader pauses: what the last change has done.
+  let pausing = null;
+  function announce(text) {
+    clearTimeout(pausing);
+    pausing = setTimeout(() => { find("announcement").textContent = text; }, 500);
+  }
+
   function say(text) {
-    if (find("play-note").textContent !== text) find("play-note").textContent = text;
+    find("play-note").textContent = text;
+    announce(text);
   }
 
   // ---- the sentence
@@ -92,15 +100,29 @@
     say(`“${before.words[i]}” → “${after.words[i]}”: the logit goes from ${signed(before.logit)} to ${signed(after.logit)}, and ${effect}.`);
   }
 
+  function write(text) {
+    show({ text, word: null });
+    announce(find("play-verdict").textContent);
+  }
+
   find("swap-read").addEventListener("click", () => swap(strongest));
-  find("swap-distractor").addEventListener("click", () => swap(swaps.distractorOf));
-  find("play-text").addEventListener("input", (event) => show({ text: event.target.value, word: null }));
-  find("play-example").addEventListener("change", (event) => event.target.value && show({ text: event.target.value, word: null }));
-  find("play-reset").addEventListener("click", () => show({ ...start, section: state.section }));
-  find("copy-link").addEventListener("click", async () => {
-    const done = await copied(pageState.link());
-    say(done ? "The link is in the clipboard." : "The browser does not allow copying; the address bar has the link.");
+  find("swap-unread").addEventListener("click", () => swap(swaps.unreadOf));
+  find("put-in-front").addEventListener("click", () => write(`${FRONT}${state.text}`));
+  find("play-text").addEventListener("input", (event) => write(event.target.value));
+  find("play-example").addEventListener("change", (event) => event.target.value && write(event.target.value));
+  find("play-reset").addEventListener("click", () => {
+    play(false);
+    show({ ...start, section: state.section });
   });
+  for (const id of ["copy-link", "copy-step"]) {
+    const button = find(id);
+    const name = button.textContent;
+    button.addEventListener("click", async () => {
+      button.textContent = (await copied(pageState.link())) ? "Copied" : "Copy it from the address bar";
+      announce(button.textContent);
+      setTimeout(() => { button.textContent = name; }, 2000);
+    });
+  }
   find("export-csv").addEventListener("click", () => {
     const list = editList(edits(), readings().token);
     save("sentence.csv", asCsv(read(state.text, { step: state.step, edits: list }), state.step, list));
@@ -108,11 +130,16 @@
 
   // ---- steps 4 and 5
 
-  find("edit-word").addEventListener("change", (event) => show({ word: numberIn(event.target.value, 0, Infinity), edits: edits() }));
-  for (const name of Object.keys(NO_EDITS)) {
-    find(`edit-${name}`).addEventListener("input", (event) => show({ edits: { ...edits(), [name]: Number(event.target.value) } }));
+  // The reader's edits begin with none: what is shown until then is not theirs.
+  function edit(change) {
+    show(change);
+    announce(find("edit-verdict").textContent);
   }
-  find("edit-reset").addEventListener("click", () => show({ edits: NO_EDITS, word: null }));
+  find("edit-word").addEventListener("change", (event) => edit({ word: tokenIn(event.target.value), edits: edits() }));
+  for (const name of Object.keys(NO_EDITS)) {
+    find(`edit-${name}`).addEventListener("input", (event) => edit({ edits: { ...(state.edits ?? NO_EDITS), [name]: Number(event.target.value) } }));
+  }
+  find("edit-reset").addEventListener("click", () => edit({ edits: NO_EDITS, word: null }));
 
   let playing = null;
   function play(on) {
@@ -121,9 +148,9 @@
     find("learn-play").textContent = on ? "Pause" : "Play";
   }
   function forward() {
-    const number = steps.indexOf(state.step) + 1;
-    show({ step: steps[number] });
+    const number = Math.min(steps.indexOf(state.step) + 1, steps.length - 1);
     if (number === steps.length - 1) play(false);
+    show({ step: steps[number] });
   }
   find("learn-play").addEventListener("click", () => {
     if (!playing && state.step === last) show({ step: steps[0] });
@@ -159,6 +186,7 @@
 
   let waiting = false;
   function set(change) {
+    play(false);
     Object.assign(state, change);
     if (waiting) return;
     waiting = true;
@@ -170,7 +198,7 @@
   }
   pageState.add({
     text: { get: () => (state.text === start.text ? "" : state.text), set: (text) => set({ text: text || start.text }) },
-    word: { get: () => (state.word === null ? "" : String(state.word)), set: (text) => set({ word: numberIn(text, 0, data.most_tokens) }) },
+    word: { get: () => (state.word === null ? "" : String(state.word)), set: (text) => set({ word: tokenIn(text) }) },
     edits: { get: () => (state.edits === null ? "" : textOfEdits(state.edits)), set: (text) => set({ edits: text ? editsOfText(text) : null }) },
     step: { get: () => (state.step === last ? "" : String(state.step)), set: (text) => set({ step: steps.find((step) => String(step) === text) ?? last }) },
     at: { get: () => state.section, set: (text) => set({ section: SECTIONS.includes(text) ? text : "" }) },

@@ -30,11 +30,13 @@ function makeSwaps({ slots, vocabulary }) {
     return other === null ? null : replaced(reading.text, reading.spans[i], other);
   }
 
-  // The number of a word that is not read, with a sentiment if there is one; -1 if nothing can be swapped.
-  function distractorOf(reading) {
+  // The number of a word that is not read, with a sentiment if there is one; -1 if nothing can be
+  // swapped, or if no word is read, so that any might be the one that matters.
+  function unreadOf(reading) {
+    if (!reading.spans[strongest(reading)]) return -1;
     const others = reading.words.map((_, i) => i).filter((i) => i !== strongest(reading) && swapped(reading, i) !== null);
     return others.find((i) => labels.has(reading.words[i])) ?? others[0] ?? -1;
   }
 
-  return { swapped, distractorOf };
+  return { swapped, unreadOf };
 }
