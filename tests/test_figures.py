@@ -34,7 +34,7 @@ from probing.states.views import SentenceView
 from slr import EXPERIMENTS, Overlaps, Task, Trajectory, excess_risk, flow, run_experiment
 from slr.attentions.layer_training import LayerRuns, LayerTraining
 from slr.dynamics.portrait import fixed_points
-from slr.figures import BLUE, GREY, ORANGE, PURPLE, plot_experiment, plot_portrait
+from slr.figures import BLUE, GREEN, GREY, PURPLE, plot_experiment, plot_portrait
 from slr.sweep import cell_grid
 from studies.practice.beside import COMPARED, ERF, SOFTMAX_SGD
 from studies.practice.figures.bridge import (
@@ -596,7 +596,9 @@ def test_words_are_shaded_by_their_attention_and_framed_by_their_role() -> None:
     assert [text.get_text() for text in shaded.texts[:4]] == SENTENCES[0].words
     assert_allclose([box.get_facecolor()[3] for box in first], [0.01, 0.01, 0.01, 0.85])
     frames = [to_hex(box.get_edgecolor(), keep_alpha=True) for box in first]
-    assert frames == ["#00000000", f"{ORANGE.lower()}ff", "#00000000", f"{BLUE.lower()}ff"]
+    assert frames == ["#00000000", "#000000ff", "#00000000", "#000000ff"]
+    assert first[1].get_linestyle() != first[3].get_linestyle() == "solid", "a distractor is dashed"
+    assert to_hex(first[3].get_facecolor()) == GREEN.lower(), "the colour of attention"
 
 
 def test_a_long_sentence_continues_below_and_a_mark_stands_close_to_its_word() -> None:

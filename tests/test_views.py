@@ -350,7 +350,7 @@ def pages(results: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 def test_no_text_becomes_an_element(pages: dict[str, Path]) -> None:
     page = pages["evil"].read_text(encoding="utf-8")
     found = Scripts(page)
-    assert found.scripts == page.count("</script>") == 6
+    assert found.scripts == page.count("</script>") == len(SCRIPTS) + 2
     (value,) = json.loads(found.data)
     assert {token for one in value["sentences"] for token in one["tokens"]} == {EVIL}
 
@@ -363,9 +363,11 @@ def test_without_scripts_the_section_has_its_numbers(
     for value in view_values(results["results"]):
         facts, located = value["facts"], value["facts"]["located"]
         assert f"{value['name']} ({value['layers']} layers of {value['heads']} heads)" in text
-        assert f"layer {facts['best']['layer']}, with {facts['best']['mass']} on average" in text
-        assert f"in {located['most']} of 24 sentences at layer" in text
-        assert f"{facts['read']} sentences at every layer" in text
+        best = facts["best"]
+        head = f"(head {best['head']} of layer {best['layer']}) gives it {best['mass']} on average"
+        assert head in text
+        assert f"in {located['most']} of 24 sentences at the best layer" in text
+        assert f"its label in at least {facts['read']} at every layer" in text
         assert page.count(f">{value['name']} by layer, over all 24 sentences<") == 1
     assert page.count('<th scope="row" class="number">') == 3 + 2  # a row per layer and embeddings
     assert "{{" not in text

@@ -13,6 +13,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
@@ -21,7 +22,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import MaxNLocator
 
 from probing.states.views import SentenceView
-from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, journal_style
+from slr.figures import BLACK, GREEN, GREY, PURPLE, RED, SKY, journal_style
 
 SPLIT_NAMES = {
     "train": "train",
@@ -93,13 +94,20 @@ KIND_STYLES: dict[str, dict[str, Any]] = {
     "range": {"lw": 2.6, "alpha": 0.3},
 }
 # Of models in panel b: colour, face, marker.
+# Green is attention here as in the report, where blue is k and orange is v.
+FRAMES: dict[str, Any] = {
+    "informative": {"ec": BLACK, "lw": 1.0},
+    "distractor": {"ec": BLACK, "lw": 1.0, "ls": (0, (2, 1.5))},
+}
 BASELINES = {"untrained": (GREY, GREY, "|"), "uniform": (BLACK, BLACK, "|")}
-TRAINED_STYLES = ((BLUE, BLUE, "o"), (BLUE, "white", "s"), (SKY, SKY, "D"), (SKY, "white", "^"))
+TRAINED_STYLES = (
+    (GREEN, GREEN, "o"), (GREEN, "white", "s"), (BLACK, BLACK, "D"), (BLACK, "white", "^"),
+)  # fmt: skip
 ROLE_STYLES = {  # role, label: name, colour, face, marker, size
     ("neutral", None): ("neutral", GREY, GREY, ".", 3),
-    ("distractor", None): ("distractor", ORANGE, ORANGE, "s", 6),
-    ("informative", 1): ("informative, label 1", BLUE, BLUE, "o", 7),
-    ("informative", 0): ("informative, label 0", BLUE, "white", "o", 7),
+    ("distractor", None): ("distractor", SKY, SKY, "s", 6),
+    ("informative", 1): ("informative, label 1", PURPLE, PURPLE, "o", 7),
+    ("informative", 0): ("informative, label 0", PURPLE, "white", "o", 7),
 }
 
 SIZE = (6.7, 6.7)  # inches: 17 cm
@@ -168,22 +176,22 @@ def _draw_sentences(ax: Axes, sentences: Sequence[SentenceView]) -> None:
             room = TextPath((0, 0), word, size=7).get_extents().width + (1.6 if is_mark else 4)
             if not is_mark and x + room > width:
                 line, x = line + 1, 12.0
-            x -= 1.6 if is_mark else 0  # close to its word
+            x -= 0.4 if is_mark else 0  # close to its word, and clear of the frame
             boxes.append((x, line, room, word, role, float(weight)))
             x += room + 1.6
     step = min(17.0, (height - 12) / (line + 1))
     tall = min(11.0, step - 1.5)
     for x, line, room, word, role, weight in boxes:
         y = -step * (line + 0.5)
-        edge = {"informative": BLUE, "distractor": ORANGE}.get(role, "none")
-        shade = (0.0, 0.45, 0.70, min(1.0, weight))
-        ax.add_patch(Rectangle((x, y - tall / 2), room, tall, fc=shade, ec=edge, clip_on=False))
+        shade = (to_rgb(GREEN), min(1.0, weight))
+        box = {"fc": shade, "clip_on": False, **FRAMES.get(role, {"ec": "none"})}
+        ax.add_patch(Rectangle((x, y - tall / 2), room, tall, **box))
         colour = "white" if weight > 0.55 else BLACK
         ax.text(x + room / 2, y - 2.4, word, ha="center", color=colour)
     ax.set(xlim=(0, width), ylim=(-height, 0))
     ax.set_axis_off()
-    shades = tuple(Patch(fc=(0.0, 0.45, 0.70, weight), ec="none") for weight in (0.1, 0.5, 1.0))
-    frames = [Patch(fc="none", ec=colour, lw=1.0) for colour in (BLUE, ORANGE)]
+    shades = tuple(Patch(fc=(to_rgb(GREEN), weight), ec="none") for weight in (0.1, 0.5, 1.0))
+    frames = [Patch(fc="none", **FRAMES[role]) for role in ("informative", "distractor")]
     ax.legend(
         [shades, *frames],
         ["attention 0 to 1 (last layer, mean of heads)", "informative word", "distractor"],
@@ -207,7 +215,7 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     handles, labels = ax.get_legend_handles_labels()
     if table["seeds"].max() > 1:
-        handles.append(Line2D([], [], color=BLUE, lw=0.9))
+        handles.append(Line2D([], [], color=GREEN, lw=0.9))
         labels.append(f"range over {int(table['seeds'].max())} seeds")
     ax.legend(handles, labels, loc="upper right", bbox_to_anchor=(1, -0.15), ncols=2, **KEY)
 

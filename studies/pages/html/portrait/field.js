@@ -2,7 +2,7 @@
 // The speed of the flow in the (kappa, nu) square as shades, and its direction as arrows.
 
 const portraitField = (function () {
-  const CELLS = 48; // along each side
+  const CELLS = 40; // along each side
   const LEVELS = 12; // shades, each a quarter of a decade; what is slower has none
   const PER_DECADE = 4;
   const OPACITY = 0.7; // of the fastest

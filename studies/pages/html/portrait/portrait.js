@@ -9,6 +9,7 @@
   const GATES = { erf: erfGate, softmax: softmaxGate };
   const END = 1000;
   const TIMES = [0, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 200, 500, 1000]; // of the table
+  const THIN = { end: END, tolerance: 3e-4 }; // the thin lines, within 0.3 pixels
   const STARTS = Array.from({ length: 12 }, (_, i) => {
     const angle = (2 * Math.PI * (i + 0.5)) / 12;
     return [0.45 * Math.cos(angle), 0.45 * Math.sin(angle)];
@@ -32,7 +33,7 @@
     if (key === kept.key) return kept;
     const gate = GATES[name]({ lam, gamma, d, L });
     const points = gate.fixedPoints();
-    const paths = STARTS.map(([kappa, nu]) => trajectory(gate, kappa, nu, { end: END, tolerance: 3e-5 }));
+    const paths = STARTS.map(([kappa, nu]) => trajectory(gate, kappa, nu, THIN));
     const others = swappedPoints(gate);
     const risks = paths.map((rows) => rows.map(([t, kappa, nu]) => [t, gate.excessRisk(kappa, nu)]));
     const highest = Math.max(gamma * gamma, ...risks.flat().map((row) => row[1]));

@@ -24,16 +24,17 @@ const FAR = 30; // integrands are dropped where they are below exp(-FAR) of thei
 // Barycentric weights of twelve equidistant points.
 const STENCIL = [1, -11, 55, -165, 330, -462, 462, -330, 165, -55, 11, -1];
 
-// The rows b_0, b_1, ... at y = STEP first + shift, ..., STEP last + shift. They end at y = 5, since
-// beyond that exp(-e^y) < 1e-64 counts as 0.
-function exponentials(orders, first, last, shift) {
-  const end = Math.min(last, Math.floor((5 - shift) / STEP));
-  const rows = Array.from({ length: orders }, () => new Float64Array(Math.max(0, end - first + 1)));
-  for (let k = first; k <= end; k++) {
-    const power = Math.exp(STEP * k + shift);
+// The rows b_0, b_1, ... at the places where e^y is factor * powers, which ascend. They end at y = 5,
+// since beyond that exp(-e^y) < 1e-64 counts as 0.
+function exponentials(orders, powers, factor) {
+  let length = powers.length;
+  while (length > 0 && factor * powers[length - 1] > Math.exp(5)) length--;
+  const rows = Array.from({ length: orders }, () => new Float64Array(length));
+  for (let k = 0; k < length; k++) {
+    const power = factor * powers[k];
     let value = Math.exp(-power);
     for (const row of rows) {
-      row[k - first] = value;
+      row[k] = value;
       value *= power;
     }
   }
@@ -49,10 +50,12 @@ function smoothed(orders, first, last, sigma) {
   const weights = [];
   for (let j = -most; j <= most; j++) weights.push(Math.exp(-((j * dz) ** 2) / 2));
   const total = weights.reduce((sum, weight) => sum + weight, 0);
-  const grid = onGrid ? exponentials(orders, first - most, last + most, 0) : null;
+  const margin = onGrid ? most : 0;
+  const powers = Float64Array.from({ length: last - first + 1 + 2 * margin }, (_, i) => Math.exp(STEP * (first - margin + i)));
+  const grid = onGrid ? exponentials(orders, powers, 1) : null;
   const rows = Array.from({ length: orders }, () => new Float64Array(last - first + 1));
   for (let j = -most; j <= most; j++) {
-    const source = grid ?? exponentials(orders, first, last, sigma * dz * j);
+    const source = grid ?? exponentials(orders, powers, Math.exp(sigma * dz * j));
     const offset = grid ? j + most : 0;
     const weight = weights[j + most] / total;
     rows.forEach((row, p) => {
@@ -71,14 +74,11 @@ function noiseFactors(n, g2, [psi0, psi1, psi2, psi3]) {
   const one = psi0.map((p) => n * power(p, n - 1));
   const two = psi0.map((p) => n * (n - 1) * power(p, n - 2));
   const each = (value) => psi0.map((_, i) => value(i));
-  const onManifold = {
+  return {
     absent: psi0.map((p) => power(p, n)),
     single: each((i) => one[i] * psi1[i]),
     K: each((i) => (1 + g2) * one[i] * psi2[i] + g2 * two[i] * psi1[i] ** 2),
-  };
-  if (!psi3) return onManifold;
-  return {
-    ...onManifold,
+    // of those off the manifold
     difference: each((i) => one[i] * (psi1[i] - psi2[i])),
     // of V = (E[(sum_{l>1} a_l X_l.k)^2] - E[sum_{l>1} a_l^2]) / lam^2: pairs, and each with itself
     pairs: each((i) => two[i] * ((psi1[i] - psi2[i]) ** 2 + psi1[i] * (2 * psi2[i] - psi3[i]))),
@@ -86,11 +86,9 @@ function noiseFactors(n, g2, [psi0, psi1, psi2, psi3]) {
   };
 }
 
-// Two sets of functions of mu: how many rows of smoothed() they need (of the noise, of the informative
-// token), how fast they decay for mu to -infinity and to infinity, where the gate is saturated, and the
-// integrals over s with A_i at the index s + x.
+// Two sets of functions of mu: how fast they decay for mu to -infinity and to infinity, where the gate
+// is saturated, and the integrals over s with A_i at the index s + x.
 const ON_MANIFOLD = {
-  orders: [3, 2],
   rates: [[1, 1, 0, 1], [0, 1, 2, 2]],
   integrals([A0, A1], { absent, single, K }, g2, x, from, to) {
     let [weight, slope, loss, gain] = [0, 0, 0, 0];
@@ -106,7 +104,6 @@ const ON_MANIFOLD = {
 
 // D slope, M2 = E[a_1^2], S, W, U, and D of the last four, named as in slr/gates/softmax_moments.py.
 const OFF_MANIFOLD = {
-  orders: [4, 5],
   rates: [[1, 2, 1, 1, 0, 2, 1, 1, 1], [1, 0, 1, 1, 1, 1, 1, 1, 1]],
   integrals([A0, A1, A2, A3, A4], { absent, single, difference, pairs, own }, g2, x, from, to) {
     const [bySingle, byDifference] = [[0, 0, 0, 0, 0], [0, 0, 0]];
@@ -138,27 +135,32 @@ const OFF_MANIFOLD = {
   },
 };
 
-// A table of one of these sets at mu = -STEP half, ..., STEP half.
-// reach: the largest |mu| that is asked for. Beyond STEP end all functions are exponentials.
-function softmaxTable({ lam, gamma, L }, reach, { orders, rates, integrals }) {
-  const n = L - 1;
-  const g2 = gamma * gamma;
-  const sigma = lam * gamma;
+// What both tables are made of, on grids in units of STEP: s goes from left to right, and x = s + mu
+// from lowest to highest. reach: the largest |mu| that is asked for. Beyond STEP end all functions are
+// exponentials.
+function softmaxGrids({ lam, gamma, L }, reach) {
+  const [n, g2, sigma] = [L - 1, gamma * gamma, lam * gamma];
   const grid = (x) => Math.ceil(x / STEP);
   const end = grid(Math.min(reach, 20 + Math.log(L) + 2 * (sigma * sigma + lam * lam)));
   const half = end + STENCIL.length / 2;
-  // In units of STEP: s goes from left to right, x = s + mu from lowest to highest.
   const noiseLeft = grid(-Math.log(n) - (lam * lam) / 2 - FAR);
-  const left = Math.min(noiseLeft, -half - grid((sigma * sigma) / 2 + FAR));
+  const signalLeft = -grid((sigma * sigma) / 2 + FAR);
+  const left = Math.min(noiseLeft, signalLeft - half);
   const right = grid(lam * lam + 8 * lam + 4);
-  const noise = noiseFactors(n, g2, smoothed(orders[0], left, right, lam));
+  const noise = noiseFactors(n, g2, smoothed(4, left, right, lam));
   const lowest = noiseLeft - half;
   const highest = Math.min(right + half, grid(2 * sigma * sigma + 8 * sigma + 4));
-  const signal = smoothed(orders[1], lowest, highest, sigma);
+  const signal = smoothed(5, lowest, highest, sigma);
+  return { g2, end, half, noiseLeft, signalLeft, left, right, lowest, highest, noise, signal };
+}
+
+// A table of one of the sets of functions at mu = -STEP half, ..., STEP half.
+function softmaxTable(grids, { rates, integrals }) {
+  const { g2, end, half, noiseLeft, signalLeft, left, right, lowest, highest, noise, signal } = grids;
   const count = rates[0].length;
   const rows = new Float64Array(count * (2 * half + 1));
   for (let m = -half; m <= half; m++) {
-    const from = Math.max(left, lowest - m, Math.min(noiseLeft, -m - grid((sigma * sigma) / 2 + FAR)));
+    const from = Math.max(left, lowest - m, Math.min(noiseLeft, signalLeft - m));
     const to = Math.min(right, highest - m);
     const values = integrals(signal, noise, g2, left + m - lowest, from - left, to - left);
     for (let i = 0; i < count; i++) rows[count * (m + half) + i] = STEP * values[i];
@@ -167,26 +169,23 @@ function softmaxTable({ lam, gamma, L }, reach, { orders, rates, integrals }) {
 }
 
 // The functions of a table at mu: between its points by their polynomial of degree 11.
+const lookUpParts = new Float64Array(STENCIL.length); // the same for all functions
 function lookUp({ end, half, rows, rates }, mu) {
   const beyond = Math.max(0, Math.abs(mu) - STEP * end);
   const place = (mu - Math.sign(mu) * beyond) / STEP + half;
   const first = Math.floor(place) - STENCIL.length / 2 + 1;
   const count = rates[0].length;
-  const values = new Array(count).fill(0);
   let total = 0;
-  for (let j = 0; j < STENCIL.length; j++) {
-    const distance = place - first - j;
-    const part = distance === 0 ? 1 : STENCIL[j] / distance;
-    if (distance === 0) {
-      values.fill(0);
-      total = 0;
-    }
-    total += part;
-    for (let i = 0; i < count; i++) values[i] += part * rows[count * (first + j) + i];
-    if (distance === 0) break;
-  }
+  for (let j = 0; j < STENCIL.length; j++) total += lookUpParts[j] = STENCIL[j] / (place - first - j);
+  const isPoint = Number.isInteger(place);
   const rate = rates[mu < 0 ? 0 : 1];
-  for (let i = 0; i < count; i++) values[i] *= (beyond ? Math.exp(-rate[i] * beyond) : 1) / total;
+  const values = [];
+  for (let i = 0; i < count; i++) {
+    let value = 0;
+    if (isPoint) value = rows[count * place + i];
+    else for (let j = 0, at = count * first + i; j < STENCIL.length; j++, at += count) value += lookUpParts[j] * rows[at];
+    values.push((beyond ? Math.exp(-rate[i] * beyond) : 1) * (isPoint ? value : value / total));
+  }
   return values;
 }
 
@@ -199,8 +198,9 @@ function softmaxGate(task) {
   const g2 = task.gamma ** 2;
   const single = task.L === 1; // one token has all the weight
   const reach = strength + STEP; // differences may look a little beyond kappa = 1
-  const table = single ? null : softmaxTable(task, reach, ON_MANIFOLD);
-  const saturated = single ? 0 : STEP * table.end;
+  const grids = single ? null : softmaxGrids(task, reach);
+  const table = single ? null : softmaxTable(grids, ON_MANIFOLD);
+  const saturated = single ? 0 : STEP * grids.end;
   // The last kappa's values are kept: a Jacobian asks for them again and again.
   const remembered = (functions) => {
     let [last, values] = [NaN, null];
@@ -213,7 +213,7 @@ function softmaxGate(task) {
   let fullTable = null;
   const fullMoments = remembered((mu) => {
     if (single) return [0, 1, 0, 0, 0, 0, 0, 0, 0];
-    fullTable ??= softmaxTable(task, reach, OFF_MANIFOLD);
+    fullTable ??= softmaxTable(grids, OFF_MANIFOLD);
     return lookUp(fullTable, mu);
   });
 
