@@ -146,6 +146,20 @@ def test_a_study_says_the_same_on_every_page(page: str) -> None:
     assert '<th scope="row">minimum</th>\n<td class="measure" data-label="kappa">1.0</td>' in page
 
 
+def test_titles_are_those_of_the_page_of_results(page: str) -> None:
+    results = (Path(__file__).parent.parent / "docs/results.md").read_text(encoding="utf-8")
+    theirs = re.findall("^## (.+)$", results, re.MULTILINE)
+    ours = [html.unescape(title) for title in re.findall("<h[23]>(.+?)</h[23]>", page)]
+    assert {study.title for study in ALWAYS} <= {*ours}
+    both = [title for title in ours if title in theirs]
+    assert {"Figure 1", "Claims"} <= {*both}
+    # and what the page of results does not have
+    assert set(ours) - set(both) == {
+        "Phase portrait", "Real models", "Inside the Transformer", "The idealised model",
+        "Environment and seeds", "Packages", "Stages and their seeds",
+    }  # fmt: skip
+
+
 def test_every_study_has_a_caption_for_each_figure() -> None:
     without = [study.name for study in STUDIES if not study.figures]
     assert set(without) == {"dataset", "controls"}, "these have tables alone"

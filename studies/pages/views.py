@@ -114,25 +114,16 @@ def facts(tables: Tables, tokens: pd.DataFrame) -> dict[str, Any]:
     """The numbers of the section's text, over all sentences, and its table by layer."""
     layers = by_layer(tables)
     heads = layers.dropna()
-    best, located = heads["best"].idxmax(), layers["located"]
     is_informative = informative_rows(tokens)
     first = tokens[tokens["token"] == 0]
     return {
         "sentences": int(tokens["sentence"].nunique()),
         "even": f"{is_informative.groupby(tokens['sentence']).mean().mean():.2f}",
-        "best": {
-            "layer": int(best),
-            "head": int(heads.loc[best, "head"]),
-            "mass": f"{heads.loc[best, 'best']:.2f}",
-        },
+        "best": f"{heads['best'].max():.2f}",
         "first_special": bool((first["role"] == "special").all()),
         "mostly_first": int((heads["first"] > 0.5).sum()),
         "own": int((tokens["summary"] & is_informative).sum()),
-        "located": {
-            "most": int(located.max()),
-            "layers": ranges(located.index[located == located.max()].tolist()),
-        },
-        "read": int(layers["read"].min()),
+        "located": int(layers["located"].max()),
         "rows": [
             [
                 layer,
@@ -185,14 +176,3 @@ def highest_words(tables: Tables) -> pd.DataFrame:
     rows = tables["coordinates"].merge(tables["tokens"], on=["sentence", "token"])
     words = rows[rows["role"] != "special"].reset_index(drop=True)
     return words.loc[words.groupby(["layer", "sentence"])["k"].idxmax()]
-
-
-def ranges(numbers: list[int]) -> str:
-    """Numbers in order as text: "0, 12 to 21"."""
-    runs: list[list[int]] = []
-    for n in numbers:
-        if runs and n == runs[-1][-1] + 1:
-            runs[-1].append(n)
-        else:
-            runs.append([n])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)

@@ -6,11 +6,11 @@
 //   R<(kappa, nu) = g^2 (1 - 2 nu E[erf] + E[erf^2]) + (L - 1) zeta(0, lam)
 
 // Gauss-Legendre on [-1, 1], twelve points: the positive half, the rest by symmetry.
-const NODES = [
+const LEGENDRE_NODES = [
   0.125233408511468916, 0.367831498998180194, 0.587317954286617447,
   0.769902674194304687, 0.904117256370474857, 0.981560634246719251,
 ];
-const WEIGHTS = [
+const LEGENDRE_WEIGHTS = [
   0.249147045813402785, 0.233492536538354809, 0.203167426723065922,
   0.160078328543346226, 0.106939325995318431, 0.047175336386511827,
 ];
@@ -20,10 +20,10 @@ function erfVariance(a, scale) {
   const rootQ = Math.sqrt(1 + 4 * scale * scale);
   const half = (2 * scale * scale) / (rootQ * (rootQ + 1));
   let total = 0;
-  for (let i = 0; i < NODES.length; i++) {
-    for (const node of [-NODES[i], NODES[i]]) {
+  for (let i = 0; i < LEGENDRE_NODES.length; i++) {
+    for (const node of [-LEGENDRE_NODES[i], LEGENDRE_NODES[i]]) {
       const x = 1 - half + half * node;
-      total += (WEIGHTS[i] * Math.exp(-a * a * (1 + x * x))) / (1 + x * x);
+      total += (LEGENDRE_WEIGHTS[i] * Math.exp(-a * a * (1 + x * x))) / (1 + x * x);
     }
   }
   return (4 / Math.PI) * half * total;

@@ -25,6 +25,8 @@ function fullVelocity(gate, [kappa, nu, theta, eta, rho]) {
   ];
 }
 
+const LONGEST_STEP = 0.05; // in the square: short enough to draw as a line
+
 // One path on the manifold as [t, kappa, nu] rows. Bogacki-Shampine 3(2), the step by its own error;
 // a path has a row at each of the times in stops, which ascend.
 function trajectory(gate, kappa, nu, { end = 1000, tolerance = 1e-6, most = 4000, stops = [] } = {}) {
@@ -45,13 +47,14 @@ function trajectory(gate, kappa, nu, { end = 1000, tolerance = 1e-6, most = 4000
     const lower = [0, 1].map((i) => at(i, 7 / 24, k2, 1 / 4, k3, 1 / 3, k4, 1 / 8));
     const error = Math.hypot(nextX - lower[0], nextY - lower[1]);
     const moved = Math.hypot(nextX - x, nextY - y);
-    const accepted = error <= tolerance && moved <= 0.05; // also short enough to draw as a line
+    const accepted = error <= tolerance && moved <= LONGEST_STEP;
     if (accepted) {
       [x, y, t, k1] = [nextX, nextY, cut ? until : t + step, k4];
       rows.push([t, x, y]);
     }
     const factor = 0.9 * Math.cbrt(tolerance / Math.max(error, 1e-300));
-    const proposed = step * Math.min(moved > 0.05 ? 0.5 : 2, Math.max(0.2, factor));
+    // 0.9: else half of the steps would be refused where their length is what limits them
+    const proposed = step * Math.min(4, Math.max(0.2, Math.min(factor, (0.9 * LONGEST_STEP) / moved)));
     dt = accepted && cut ? Math.max(dt, proposed) : proposed;
   }
   return rows;

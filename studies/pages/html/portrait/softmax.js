@@ -17,10 +17,10 @@
 // Off the manifold the risk is a polynomial in nu, theta, eta and rho (docs/theory.md, section 15). Its
 // coefficients and their derivatives are nine more functions of mu, integrals of the same kind, which
 // are tabulated when they are first asked for.
-// The integrands are analytic for |Im s| < pi/2: the trapezoidal rule is off by exp(-pi^2 / STEP).
+// The integrands are analytic for |Im s| < pi/2: the trapezoidal rule is off by exp(-pi^2 / GRID_STEP).
 
-const STEP = 0.25; // of s, x and mu, so that A_i(s + mu) needs no interpolation
-const FAR = 30; // integrands are dropped where they are below exp(-FAR) of their largest value
+const GRID_STEP = 0.25; // of s, x and mu, so that A_i(s + mu) needs no interpolation
+const GRID_FAR = 30; // integrands are dropped where they are below exp(-GRID_FAR) of their largest value
 // Barycentric weights of twelve equidistant points.
 const STENCIL = [1, -11, 55, -165, 330, -462, 462, -330, 165, -55, 11, -1];
 
@@ -41,17 +41,17 @@ function exponentials(orders, powers, factor) {
   return rows;
 }
 
-// The rows E[b_0(x + sigma Z)], E[b_1(x + sigma Z)], ... at x = STEP first, ..., STEP last, as a sum over Z.
+// The rows E[b_0(x + sigma Z)], E[b_1(x + sigma Z)], ... at x = GRID_STEP first, ..., GRID_STEP last, as a sum over Z.
 // E[e^{2 sigma Z}] has its mass at Z = 2 sigma: the sum goes beyond that.
 function smoothed(orders, first, last, sigma) {
-  const onGrid = sigma >= 2 * STEP; // then steps of STEP in sigma Z are short enough
-  const dz = onGrid ? STEP / sigma : 0.5;
+  const onGrid = sigma >= 2 * GRID_STEP; // then steps of GRID_STEP in sigma Z are short enough
+  const dz = onGrid ? GRID_STEP / sigma : 0.5;
   const most = Math.ceil((8 + 2 * sigma) / dz);
   const weights = [];
   for (let j = -most; j <= most; j++) weights.push(Math.exp(-((j * dz) ** 2) / 2));
   const total = weights.reduce((sum, weight) => sum + weight, 0);
   const margin = onGrid ? most : 0;
-  const powers = Float64Array.from({ length: last - first + 1 + 2 * margin }, (_, i) => Math.exp(STEP * (first - margin + i)));
+  const powers = Float64Array.from({ length: last - first + 1 + 2 * margin }, (_, i) => Math.exp(GRID_STEP * (first - margin + i)));
   const grid = onGrid ? exponentials(orders, powers, 1) : null;
   const rows = Array.from({ length: orders }, () => new Float64Array(last - first + 1));
   for (let j = -most; j <= most; j++) {
@@ -135,16 +135,16 @@ const OFF_MANIFOLD = {
   },
 };
 
-// What both tables are made of, on grids in units of STEP: s goes from left to right, and x = s + mu
-// from lowest to highest. reach: the largest |mu| that is asked for. Beyond STEP end all functions are
+// What both tables are made of, on grids in units of GRID_STEP: s goes from left to right, and x = s + mu
+// from lowest to highest. reach: the largest |mu| that is asked for. Beyond GRID_STEP end all functions are
 // exponentials.
 function softmaxGrids({ lam, gamma, L }, reach) {
   const [n, g2, sigma] = [L - 1, gamma * gamma, lam * gamma];
-  const grid = (x) => Math.ceil(x / STEP);
+  const grid = (x) => Math.ceil(x / GRID_STEP);
   const end = grid(Math.min(reach, 20 + Math.log(L) + 2 * (sigma * sigma + lam * lam)));
   const half = end + STENCIL.length / 2;
-  const noiseLeft = grid(-Math.log(n) - (lam * lam) / 2 - FAR);
-  const signalLeft = -grid((sigma * sigma) / 2 + FAR);
+  const noiseLeft = grid(-Math.log(n) - (lam * lam) / 2 - GRID_FAR);
+  const signalLeft = -grid((sigma * sigma) / 2 + GRID_FAR);
   const left = Math.min(noiseLeft, signalLeft - half);
   const right = grid(lam * lam + 8 * lam + 4);
   const noise = noiseFactors(n, g2, smoothed(4, left, right, lam));
@@ -154,7 +154,7 @@ function softmaxGrids({ lam, gamma, L }, reach) {
   return { g2, end, half, noiseLeft, signalLeft, left, right, lowest, highest, noise, signal };
 }
 
-// A table of one of the sets of functions at mu = -STEP half, ..., STEP half.
+// A table of one of the sets of functions at mu = -GRID_STEP half, ..., GRID_STEP half.
 function softmaxTable(grids, { rates, integrals }) {
   const { g2, end, half, noiseLeft, signalLeft, left, right, lowest, highest, noise, signal } = grids;
   const count = rates[0].length;
@@ -163,7 +163,7 @@ function softmaxTable(grids, { rates, integrals }) {
     const from = Math.max(left, lowest - m, Math.min(noiseLeft, signalLeft - m));
     const to = Math.min(right, highest - m);
     const values = integrals(signal, noise, g2, left + m - lowest, from - left, to - left);
-    for (let i = 0; i < count; i++) rows[count * (m + half) + i] = STEP * values[i];
+    for (let i = 0; i < count; i++) rows[count * (m + half) + i] = GRID_STEP * values[i];
   }
   return { end, half, rows, rates };
 }
@@ -171,8 +171,8 @@ function softmaxTable(grids, { rates, integrals }) {
 // The functions of a table at mu: between its points by their polynomial of degree 11.
 const lookUpParts = new Float64Array(STENCIL.length); // the same for all functions
 function lookUp({ end, half, rows, rates }, mu) {
-  const beyond = Math.max(0, Math.abs(mu) - STEP * end);
-  const place = (mu - Math.sign(mu) * beyond) / STEP + half;
+  const beyond = Math.max(0, Math.abs(mu) - GRID_STEP * end);
+  const place = (mu - Math.sign(mu) * beyond) / GRID_STEP + half;
   const first = Math.floor(place) - STENCIL.length / 2 + 1;
   const count = rates[0].length;
   let total = 0;
@@ -197,10 +197,10 @@ function softmaxGate(task) {
   const strength = lam * h;
   const g2 = task.gamma ** 2;
   const single = task.L === 1; // one token has all the weight
-  const reach = strength + STEP; // differences may look a little beyond kappa = 1
+  const reach = strength + GRID_STEP; // differences may look a little beyond kappa = 1
   const grids = single ? null : softmaxGrids(task, reach);
   const table = single ? null : softmaxTable(grids, ON_MANIFOLD);
-  const saturated = single ? 0 : STEP * grids.end;
+  const saturated = single ? 0 : GRID_STEP * grids.end;
   // The last kappa's values are kept: a Jacobian asks for them again and again.
   const remembered = (functions) => {
     let [last, values] = [NaN, null];
@@ -258,7 +258,7 @@ function softmaxGate(task) {
       { kappa: -1, nu: -1, kind: rises(-1) ? "saddle" : "maximum" },
     ];
     const span = Math.min(1, saturated / strength); // beyond it the sign stays
-    const pieces = Math.ceil((2 * span * strength) / STEP) + 8;
+    const pieces = Math.ceil((2 * span * strength) / GRID_STEP) + 8;
     const edges = Array.from({ length: pieces + 1 }, (_, i) => span * ((2 * i) / pieces - 1));
     const signs = edges.map(rises);
     for (let i = 0; i < pieces; i++) {

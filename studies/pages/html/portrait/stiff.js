@@ -90,7 +90,7 @@ function fullTrajectory(gate, start, options = {}) {
       rows.push([t, ...point]);
     }
     const factor = 0.9 * Math.cbrt(allowed / Math.max(error, 1e-300));
-    const proposed = step * Math.min(moved <= longest ? 3 : 0.5, Math.max(0.2, factor || 0.2));
+    const proposed = step * Math.min(3, Math.max(0.2, Math.min(factor, (0.9 * longest) / moved) || 0.2)); // 0.2 if NaN
     dt = accepted && cut ? Math.max(dt, proposed) : proposed;
   }
   return rows;

@@ -5,8 +5,8 @@
 // every gate alike.
 
 const SWAPPED_FROM = 0.95; // |eta| of a swapped point is above it, as in slr/dynamics/trajectory.py
-const NEAR_0 = 0.3; // |kappa|, |nu| and |rho| of a swapped point are below it
-const GIVEN_UP_AT = 0.5; // |eta| of a path that has left
+const SWAPPED_NEAR_0 = 0.3; // |kappa|, |nu| and |rho| of a swapped point are below it
+const SWAPPED_GIVEN_UP = 0.5; // |eta| of a path that has left
 
 // "stable" if a small displacement decays: all eigenvalues of the Jacobian have a negative real part.
 // Then the Cayley transform (1 + sJ)/(1 - sJ) is a contraction, and its powers, by squaring, tend to 0.
@@ -44,7 +44,7 @@ function restNear(gate, start) {
 
 // Where the flow comes to rest from near a corner, or null if |eta| falls on the way.
 function restFrom(gate, theta, eta) {
-  const gone = (point) => Math.abs(point[3]) < GIVEN_UP_AT;
+  const gone = (point) => Math.abs(point[3]) < SWAPPED_GIVEN_UP;
   // a little off kappa = nu = 0, where a point that is not stable would hold the path
   const rows = fullTrajectory(gate, [0.02, 0.02, theta, eta, 0], { end: 1e9, tolerance: 1e-2, longest: 0.3, most: 200, done: gone });
   const last = rows[rows.length - 1].slice(1);
@@ -65,7 +65,7 @@ function swappedPoints(gate) {
     const mirrored = before && restNear(gate, before.overlaps.map((x, i) => (i === 2 || i === 3 ? -x : x)));
     const overlaps = mirrored && isNew(mirrored) ? mirrored : restFrom(gate, theta, eta);
     if (!isMinimum(gate, overlaps) || !isNew(overlaps)) continue;
-    const swapped = [0, 1, 4].every((i) => Math.abs(overlaps[i]) < NEAR_0);
+    const swapped = [0, 1, 4].every((i) => Math.abs(overlaps[i]) < SWAPPED_NEAR_0);
     found.push({ overlaps, risk: gate.excessRisk(...overlaps), swapped });
   }
   return found;

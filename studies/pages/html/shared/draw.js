@@ -52,4 +52,3 @@ function polyline(points, xs, ys, attributes) {
   return svgElement("polyline", { points: places.join(" "), fill: "none", ...attributes });
 }
 
-if (typeof module !== "undefined") module.exports = { linear, fixed, signed };
