@@ -60,7 +60,8 @@ def test_the_wheel_holds_the_packages_and_their_data_and_nothing_else(wheel: Pat
         "slr", "data_gen", "probing", "studies",
     }  # fmt: skip
     for folder, pattern in (("data_gen/specs", "*.toml"), ("studies/pages/html", "*")):
-        files = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob(pattern)}
+        found = filter(Path.is_file, (ROOT / folder).rglob(pattern))
+        files = {path.relative_to(ROOT).as_posix() for path in found}
         assert len(files) > 3
         assert files <= set(names)
     modules = [

@@ -14,6 +14,7 @@ import numpy as np
 
 from data_gen import build_dataset
 from data_gen.tokenizer import SPECIAL_TOKENS
+from probing.arrays import as_array
 from probing.circuits.directions import informative_states, state_directions, word_states
 from probing.circuits.learning import first_above, learning_curve, snapshots
 from probing.models.pretrained import load_model
@@ -118,7 +119,7 @@ def snapshot(path: Path) -> str:
 
 
 def encoded(tensors: dict[str, Any], dtype: str) -> str:
-    flat = np.concatenate([tensor.numpy().ravel() for tensor in tensors.values()])
+    flat = np.concatenate([as_array(tensor).ravel() for tensor in tensors.values()])
     return base64.b64encode(flat.astype(dtype).tobytes()).decode()
 
 
