@@ -6,6 +6,7 @@ people use instead: one call of the pipeline of transformers per sentence, in th
 """
 
 import json
+import shutil
 import statistics
 import sys
 import tempfile
@@ -108,6 +109,9 @@ def pipeline_times(page: Path) -> list[float]:
 def main() -> None:
     from headless import headless_browser
 
+    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
+        print("not measured, for want of a browser: apt-get install chromium chromium-driver")
+        return
     with tempfile.TemporaryDirectory() as folder:
         page = page_of(Path(folder))
         print(f"{page}: {page.stat().st_size / 1e6:.1f} MB")

@@ -510,3 +510,9 @@ def test_the_first_change_is_in_the_first_window(browser: Any, live_page: Path) 
         for name in ("play-chips", "play-verdict"):
             code = f"return document.getElementById('{name}').getBoundingClientRect().bottom"
             assert script(browser, code) < 900, (width, name)
+
+
+def test_without_figures_the_page_has_at_most_two_megabytes(live_page: Path) -> None:
+    """Figures have 256 colours, 2 MB for all; the report says so if the page has more than 5."""
+    assert live_page.stat().st_size < 2e6
+    assert '"weights":"' in live_page.read_text(encoding="utf-8"), "the model is there"

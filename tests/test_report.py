@@ -284,6 +284,18 @@ def test_an_earlier_report_is_kept_unless_asked(made: Path, results: Path, tmp_p
     assert Resources((output / "index.html").read_text()).images == []
 
 
+def test_a_page_that_is_too_large_says_so(
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for most, said in ((5, False), (0, True)):
+        monkeypatch.setattr(report, "MOST_MEGABYTES", most)
+        make(report.STUDY, report.Options(results=results, output=tmp_path / str(most)))
+        assert ("slow to open" in capsys.readouterr().out) == said
+
+
 def test_results_that_are_no_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"reproduce\.py"):
         make(report.STUDY, report.Options(results=tmp_path / "none", output=tmp_path / "report"))

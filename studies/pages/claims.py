@@ -87,7 +87,7 @@ def summary(claims: Sequence[Claim]) -> str:
 
 
 def that_matter(claims: Sequence[Claim]) -> list[Claim]:
-    """The few claims on which the others rest."""
+    """The few claims that matter most: of the theory, of a Transformer, of a language model."""
     return [claim for start in MATTER for claim in claims if claim.claim.startswith(start)]
 
 

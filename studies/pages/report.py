@@ -36,6 +36,7 @@ from studies.study import Result, Said, Study, Tables, study
 
 PARTS = Path(__file__).parent / "html"
 MAX_WIDTH = 1600  # pixels of an image: sharp on a page of 62rem with two device pixels per pixel
+MOST_MEGABYTES = 5
 LIVE = Path("models/tiny-0")  # the model that runs in the page
 TRAIN = f"python scripts/train_transformer.py --snapshots --output results/{LIVE}"
 
@@ -67,6 +68,8 @@ def run(options: Options) -> Result:
     page = render(options.results)
     n_missing, size = page.count('class="missing"'), len(page.encode()) / 1e6
     remark = f"{page.count('<img ')} figures, {n_missing} missing, {size:.1f} MB"
+    if size > MOST_MEGABYTES:
+        remark += f" (more than {MOST_MEGABYTES}: slow to open on a telephone)"
 
     def write(folder: Path) -> None:
         (folder / "index.html").write_text(page, encoding="utf-8")
