@@ -128,13 +128,37 @@ def test_where_no_word_is_found_the_page_says_why_and_what_to_do(
     assert text_of(browser, "play-hint") == ""
     wrote(browser, "our gray owl is nice")
     assert "found no word" in text_of(browser, "play-verdict")
-    assert "places that they had in training" in text_of(browser, "play-hint")
-    assert "never saw “gray”" in text_of(browser, "play-hint")
+    assert "It knows “nice”, but at other places" in text_of(browser, "play-hint")
     assert not browser.find_element("id", "swap-unread").is_enabled(), "any word might decide"
     button.click()
     assert state(browser)["text"] == "The city is clean. our gray owl is nice"
     assert "attends to “nice”" in text_of(browser, "play-verdict")
     assert text_of(browser, "play-hint") == ""
+
+
+def test_hints_say_what_is_the_case(browser: Any, live_page: Path) -> None:
+    open_page(browser, live_page)
+    front = browser.find_element("id", "put-in-front")
+    for text, said in [
+        ("The city is clean. our orange owl is very lovely", "It never saw “lovely” in training."),
+        ("our owl is very Nice", "It never saw “Nice” in training, and tells capitals"),
+        ("The city is clean. our orange owl is very clean", "None of these words decided a label"),
+    ]:
+        wrote(browser, text)
+        assert "found no word" in text_of(browser, "play-verdict")
+        assert text_of(browser, "play-hint").startswith(said)
+        assert not front.is_displayed(), "it would not help"
+
+
+def test_a_menu_leads_back_to_the_words_that_it_offered(browser: Any, live_page: Path) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    open_page(browser, live_page)
+    for word in ("dirty", "mean"):  # of the city alone, of the adjective alone
+        menu = browser.find_elements("css selector", "#play-chips .chip select")[-1]
+        assert {"dirty", "mean"} <= {each.get_attribute("value") for each in Select(menu).options}
+        Select(menu).select_by_value(word)
+        assert state(browser)["text"] == NICE[:-4] + word
 
 
 def test_examples_can_be_gone_through_by_keyboard(browser: Any, live_page: Path) -> None:
@@ -222,6 +246,16 @@ def test_a_link_restores_the_state(browser: Any, live_page: Path) -> None:
     assert parse_qs(again) == {name: [x] for name, x in (values | {"step": "0"}).items()}
 
 
+@pytest.mark.parametrize("place", ["portrait", "where", "learned"])
+def test_a_link_leads_to_its_section(browser: Any, live_page: Path, place: str) -> None:
+    open_page(browser, live_page, state="#" + urlencode({"text": MEAN, "at": place}))
+    settled(browser)
+    code = f"return document.getElementById('{place}').getBoundingClientRect().top"
+    assert 0 <= script(browser, code) < 450
+    link = str(script(browser, "return pageState.link()"))
+    assert parse_qs(link.partition("#")[2])["at"] == [place]
+
+
 def test_what_the_reader_does_is_in_the_address(browser: Any, live_page: Path) -> None:
     open_page(browser, live_page)
     assert script(browser, "return location.hash") == ""
@@ -278,7 +312,7 @@ def test_the_link_is_copied(browser: Any, live_page: Path, button: str) -> None:
     assert kept.startswith(live_page.as_uri() + "#")
     found = parse_qs(kept.partition("#")[2])
     assert {name: found[name] for name in values} == {name: [x] for name, x in values.items()}
-    assert text_of(browser, button) == "Copied"
+    assert text_of(browser, button).startswith("Copied (for this computer")
     open_page(browser, live_page)
     script(browser, "navigator.clipboard.writeText = async () => { throw new Error('no'); };")
     script(browser, f"document.getElementById('{button}').click()")
@@ -289,19 +323,30 @@ def test_the_link_is_copied(browser: Any, live_page: Path, button: str) -> None:
 def test_the_numbers_are_exported(browser: Any, live_page: Path) -> None:
     values = {"text": 'his, "dog" is nice', "edits": "erase-v:1", "step": "0"}
     open_page(browser, live_page, state="#" + urlencode(values))
-    script(browser, "URL.createObjectURL = (blob) => { window.kept = blob; return '#'; };")
-    browser.find_element("id", "export-csv").click()
-    text = browser.execute_async_script("window.kept.text().then(arguments[0])")
-    rows = list(csv.DictReader(io.StringIO(text)))
+    script(browser, "URL.createObjectURL = (blob) => { window.kept = blob; return 'data:,'; };")
     token = int(np.argmax(reading(browser, values["text"])["attention"]))
     edit = {"edit": "erase", "along": "v", "token": token, "amount": 1}
-    expected = reading(browser, values["text"], step=0, edits=[edit])
-    assert [row["word"] for row in rows] == expected["words"]
-    assert [row["read_as"] for row in rows] == expected["tokens"]
-    for name in ("attention", "k", "v"):
-        assert [float(row[name]) for row in rows] == expected[name]
-    assert {float(row["logit"]) for row in rows} == {expected["logit"]}
-    assert {row["edits"] for row in rows} == {f"erase v at token {token} by 1"}
+    cases: list[tuple[str, str, dict[str, Any], str]] = [
+        ("", "export-csv", {}, ""),  # beside the sentence: what is seen there
+        ("where", "export-step", {}, ""),
+        ("break", "export-step", {"edits": [edit]}, f"erase v at token {token} by 1"),
+        ("learned", "export-step", {"step": 0}, ""),
+    ]
+    for section, button, options, said in cases:
+        if section:
+            script(browser, f"document.getElementById('{section}').scrollIntoView()")
+            settled(browser)
+        script(browser, f"document.getElementById('{button}').click()")
+        text = browser.execute_async_script("window.kept.text().then(arguments[0])")
+        rows = list(csv.DictReader(io.StringIO(text)))
+        expected = reading(browser, values["text"], **options)
+        assert [row["word"] for row in rows] == expected["words"]
+        assert [row["read_as"] for row in rows] == expected["tokens"]
+        for name in ("attention", "k", "v"):
+            assert [float(row[name]) for row in rows] == expected[name]
+        assert {float(row["logit"]) for row in rows} == {expected["logit"]}
+        assert {row["edits"] for row in rows} == {said}
+        assert {row["step"] for row in rows} == {str(options.get("step", LAST))}
 
 
 # ---- the steps

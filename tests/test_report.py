@@ -221,7 +221,8 @@ def live_of(word: str, epsilon: float = 1e-12) -> dict[str, Any]:
     }
     live |= {"curve": curve, "n_weights": 1, "epsilon": epsilon, "axes_cosine": 0.0}
     live |= {"learned": {"kappa": None, "nu": None}}
-    return {"live": live, "paths": None, "causal": None, "train": "", "bridge": bridge.STUDY}
+    nothing = dict.fromkeys(("paths", "causal", "n_seeds", "cosines", "found"))
+    return {"live": live, "train": "", "bridge": bridge.STUDY, **nothing}
 
 
 REAL = "The view of MiniLM and SmolLM2"

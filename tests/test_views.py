@@ -359,8 +359,10 @@ def test_without_scripts_the_section_has_its_numbers(
         facts = value["facts"]
         assert f"{value['name']} ({value['layers']} layers of {value['heads']} heads)" in text
         assert f"in {facts['mostly_first']} of {value['layers']} layers" in text
-        assert f"more than {facts['best']} on average" in text
-        assert f"in {facts['located']} of 24 sentences" in text
+        assert f"more than {facts['elsewhere']} on average" in text
+        lowest, highest = facts["located"]
+        assert f"the highest in {lowest} to {highest} of the {facts['tested']} sentences" in text
+        assert f"and in {facts['embedded']} in the embeddings" in text
         assert page.count(f">{value['name']} by layer, over all 24 sentences<") == 1
     assert page.count('<th scope="row" class="number">') == 3 + 2  # a row per layer and embeddings
     assert "{{" not in text
@@ -482,7 +484,8 @@ def test_the_map_answers_to_keyboard_and_mouse(browser: Any, pages: dict[str, Pa
     assert chosen(browser) == (0, 0)
     assert text_of(browser, "detail").startswith("“[CLS]” (special token), layer 0")
     browser.switch_to.active_element.send_keys(Keys.TAB)
-    assert browser.switch_to.active_element.tag_name == "summary", "one stop for Tab"
+    after = browser.switch_to.active_element.get_attribute("textContent")
+    assert after == "Copy a link to this view", "one stop for Tab"
     cells = browser.find_elements("css selector", "#views-map [data-layer='2']")
     webdriver.ActionChains(browser).move_to_element(cells[3]).perform()
     assert "layer 2" in text_of(browser, "detail")  # a look, until the mouse goes away
@@ -583,3 +586,33 @@ def test_views_of_the_real_models(tmp_path: Path) -> None:
         starts = np.cumsum([0, *(len(one["tokens"]) for one in value["sentences"])])[:-1]
         sums = np.add.reduceat(decoded(value)["attention"], starts)
         assert np.abs(sums - 1).max() < 20 * 0.5 / 255
+
+
+def test_the_numbers_of_the_text_are_those_of_the_tables(results: Any) -> None:
+    """Counted one by one: the best head where the word is not the summary, and located words."""
+    for value in view_values(results["results"]):
+        tables = Tables(results["results"] / f"views-{value['key']}")
+        tokens = tables["tokens"]
+        weights: dict[tuple[int, int], list[float]] = {}
+        splits = dict(tables["sentences"][["sentence", "split"]].to_numpy())
+        located: dict[int, int] = {}
+        for number, part in tokens.groupby("sentence"):
+            inside = part[part["role"] == "informative"]
+            along = tables["coordinates"].query("sentence == @number")
+            for layer, rows in along.groupby("layer"):
+                words = rows[rows["token"].isin(part[part["role"] != "special"]["token"])]
+                best = words.loc[words["k"].idxmax(), "token"]
+                hit = best in set(inside["token"]) and splits[number] != "train"
+                located[layer] = located.get(layer, 0) + int(hit)
+            if inside["summary"].any():
+                continue
+            seen = tables["attention"].query("sentence == @number")
+            seen = seen[seen["token"].isin(inside["token"])]
+            for place, weight in seen.groupby(["layer", "head"])["weight"].sum().items():
+                weights.setdefault(place, []).append(weight)
+        best_head = max(np.mean(each) for each in weights.values())
+        assert value["facts"]["elsewhere"] == f"{best_head:.2f}"
+        counts = [located[layer] for layer in sorted(located)]
+        assert value["facts"]["embedded"] == counts[0]
+        assert value["facts"]["located"] == [min(counts[1:]), max(counts[1:])]
+        assert value["facts"]["tested"] == sum(split != "train" for split in splits.values())

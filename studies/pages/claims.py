@@ -17,6 +17,12 @@ from studies.study import Claim, Study
 
 CLAIMS = "claims.json"  # in the folder of all results
 COMMAND = "python scripts/reproduce.py --only report"
+ORIGIN = (
+    "The origin is that of the requirement. Those set after first runs, or from the numbers of a "
+    "prototype, were not set blindly, and were not loosened afterwards. A value with an interval "
+    "over words is judged on the end of the interval, values over training seeds or runs on the "
+    "worst."
+)
 MATTER = (  # the beginnings of the claims that the page shows first, whether they pass or not
     "pgd-schedule, from the published starts: runs that find k* and v*",
     "1 layer, from scratch: accuracy, value erased (mean difference)",

@@ -18,6 +18,7 @@ from studies.catalogue import PRACTICE, STUDIES, THEORY
 from studies.pages import views
 from studies.pages.claims import (
     CLAIMS,
+    ORIGIN,
     as_table,
     by_study,
     is_left_out,
@@ -88,6 +89,7 @@ def render(results: Path) -> str:
     page = templates().get_template("page.html")
     return page.render(
         summary=summary(claims),
+        origin=ORIGIN,
         matter=as_table(matter) if matter else None,
         claims={
             title: (summary(group), as_table(group)) for title, group in by_study(claims).items()
@@ -103,8 +105,9 @@ def render(results: Path) -> str:
 
 
 def live_values(results: Path) -> dict[str, Any]:
-    """The model that runs in the page, and what the study bridge says beside it."""
-    values: dict[str, Any] = {"live": None, "paths": None, "causal": None}
+    """The model that runs in the page, and what the studies bridge and figure1 say beside it."""
+    beside = ("paths", "causal", "n_seeds", "cosines", "found")
+    values: dict[str, Any] = {"live": None, **dict.fromkeys(beside)}
     values |= {"train": TRAIN, "bridge": bridge.STUDY}
     if not (results / LIVE / "model.safetensors").is_file():
         return values
@@ -121,6 +124,11 @@ def live_values(results: Path) -> dict[str, Any]:
         with reading(results, bridge.STUDY) as tables:
             values["paths"] = story.theory_paths(tables)
             values["causal"] = story.causal_effects(tables)
+            values["n_seeds"] = int(tables["causal"].query("model == 'tiny'")["seed"].nunique())
+            values["cosines"] = story.cosines(tables)
+    if is_there(results, figure1.STUDY):
+        with reading(results, figure1.STUDY) as tables:
+            values["found"] = story.found_words(tables)
     return values
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from studies.catalogue import STUDIES
-from studies.pages.claims import as_table, is_left_out, kept_claims, summary
+from studies.pages.claims import ORIGIN, as_table, is_left_out, kept_claims, summary
 from studies.pages.paper_table import paper_table
 from studies.pages.pictures import read_picture, small_png
 from studies.pages.reading import is_there, made_again_by, reading
@@ -40,12 +40,6 @@ Korn and Graubard from 20 words on. In the theory those of shares of runs are ex
 Pearson), others resample runs or draws. Round brackets, as in (0.94 to 0.98 over 5 seeds), are the
 smallest and the largest value over training seeds, runs or draws.
 """
-ORIGIN = (
-    "The origin is that of the requirement. Those set after first runs, or from the numbers of a "
-    "prototype, were not set blindly, and were not loosened afterwards. A value with an interval "
-    "over words is judged on the end of the interval, values over training seeds or runs on the "
-    "worst."
-)
 PAPER = (
     "Every figure and table of the paper that we know of, beside ours. The paper itself was not at "
     "hand: the column `paper` comes from notes on it and from the code that its authors released. "

@@ -20,16 +20,19 @@ EXAMPLES = {  # what to try: a sentence
     "the word that decides before its noun": "The city is nice. her dreadful cow is very tiny",
     "new words around a word it knows": "The city is dirty. their gray eagle is especially cute",
     "a new adjective, which it cannot know": "The city is clean. our orange owl is very lovely",
-    "the two sentences swapped": "our orange nice owl is very tiny The city is dreadful.",
+    "the sentences swapped: it reads the wrong word": "our nice owl is tiny The city is dreadful.",
     "a “not” that it never saw": "The city is clean. our orange owl is not nice",
     "a sentence that is too short: it finds nothing": "our owl is nice",
 }
 EDITS = {  # those of the sliders, with controls: test, edit and site in the causal table
     "v̂ erased at the word that decides": ("erase value", "probe direction", "informative"),
     "v̂ erased at the distractor": ("erase value", "probe direction", "distractor"),
-    "a random direction erased at the word that decides": ("erase value", "random", "informative"),
+    "a random direction erased there": ("erase value", "random", "informative"),
+    "one that varies like the states": ("erase value", "random (states)", "informative"),
     "v̂ reflected at the word that decides": ("reflect", "v_hat", "informative"),
     "v̂ reflected at the distractor": ("reflect", "v_hat", "distractor"),
+    "reflected along a random direction": ("reflect", "random", "informative"),
+    "along one that varies like the states": ("reflect", "random (states)", "informative"),
     "steered along v̂ by 1, to the other label": ("steer", "v_hat", "informative"),
     "k̂ erased at all words": ("erase location", "probe direction", "all words"),
 }
@@ -51,7 +54,8 @@ def slots_of(spec: str, tokenizer: Any) -> list[dict[str, Any]]:
     """The grammar's choices: the single words of each slot, those that the model knows first."""
     lexicon, known = read_spec(spec).lexicon, tokenizer.get_vocab()
     slots = []
-    for name, slot in lexicon.slots.items():
+    # where a word stands in two slots, its menu begins with the words that decide
+    for name, slot in sorted(lexicon.slots.items(), key=lambda item: item[1].role != "informative"):
         entries = dict.fromkeys(entry for words in slot.words.values() for entry in words)
         words = [split_words(entry)[0] for entry in entries if entry and " " not in entry]
         slots.append(
@@ -111,6 +115,27 @@ def theory_paths(tables: Tables) -> dict[str, list[list[float]]]:
         medians = runs.groupby("step").median()
         paths[gate] = [rounded(row) for row in medians.to_numpy()]
     return paths
+
+
+def cosines(tables: Tables) -> dict[str, dict[str, str]]:
+    """The range over training seeds of the cosines of weights and probes, and of random ones."""
+    rows = tables["directions"].query("model == 'tiny' and trained")
+    return {
+        name: {
+            "low": f"{rows[name].min():.2f}",
+            "high": f"{rows[name].max():.2f}",
+            "null": f"{rows[f'{name}_covariance_null_95'].mean():.2f}",
+        }
+        for name in ("kappa", "nu")
+    }
+
+
+def found_words(tables: Tables) -> dict[str, str]:
+    """How much attention is on the word that decides, by the study figure1."""
+    mass = tables["sparsity"].set_index(["split", "model"])["mass"]
+    places = {"one": ("test", "1 layer"), "moved": ("ood_position", "1 layer")}
+    places["two"] = ("ood_position", "2 layers")
+    return {name: f"{mass[place]:.2f}" for name, place in places.items()}
 
 
 def causal_effects(tables: Tables) -> pd.DataFrame:

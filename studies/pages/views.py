@@ -116,6 +116,7 @@ def facts(tables: Tables, tokens: pd.DataFrame) -> dict[str, Any]:
     heads = layers.dropna()
     is_informative = informative_rows(tokens)
     first = tokens[tokens["token"] == 0]
+    located = located_by_layer(tables, tables["sentences"].query("split != 'train'")["sentence"])
     return {
         "sentences": int(tokens["sentence"].nunique()),
         "even": f"{is_informative.groupby(tokens['sentence']).mean().mean():.2f}",
@@ -123,7 +124,10 @@ def facts(tables: Tables, tokens: pd.DataFrame) -> dict[str, Any]:
         "first_special": bool((first["role"] == "special").all()),
         "mostly_first": int((heads["first"] > 0.5).sum()),
         "own": int((tokens["summary"] & is_informative).sum()),
-        "located": int(layers["located"].max()),
+        "elsewhere": f"{best_elsewhere(tables, tokens):.2f}",
+        "tested": int((tables["sentences"]["split"] != "train").sum()),
+        "located": [int(located.iloc[1:].min()), int(located.iloc[1:].max())],
+        "embedded": int(located.iloc[0]),
         "rows": [
             [
                 layer,
@@ -135,6 +139,24 @@ def facts(tables: Tables, tokens: pd.DataFrame) -> dict[str, Any]:
             for layer, row in zip(layers.index.tolist(), layers.itertuples(), strict=True)
         ],
     }
+
+
+def best_elsewhere(tables: Tables, tokens: pd.DataFrame) -> float:
+    """The most attention that a head gives the informative word on average, where this is not the
+    summary token itself, which attends to itself.
+    """
+    informative = tokens[informative_rows(tokens)]
+    own = informative.groupby("sentence")["summary"].any()
+    others = informative[~informative["sentence"].map(own)]
+    weights = tables["attention"].merge(others, on=["sentence", "token"])
+    return float(weights.groupby(["layer", "head"])["weight"].sum().max() / (~own).sum())
+
+
+def located_by_layer(tables: Tables, sentences: pd.Series) -> pd.Series:
+    """In how many of these sentences the word with the highest k coordinate is informative."""
+    highest = highest_words(tables)
+    highest = highest[highest["sentence"].isin(sentences)]
+    return (highest["role"] == "informative").groupby(highest["layer"]).sum()
 
 
 def by_layer(tables: Tables) -> pd.DataFrame:
@@ -156,8 +178,7 @@ def by_layer(tables: Tables) -> pd.DataFrame:
     table = pd.DataFrame({"mass": heads.mean(axis=1), "head": heads.idxmax(axis=1)})
     table["best"] = heads.max(axis=1)
     table["first"] = mass(weights[weights["token"] == 0]).unstack().mean(axis=1)
-    highest = highest_words(tables)
-    located = (highest["role"] == "informative").groupby(highest["layer"]).sum()
+    located = located_by_layer(tables, tables["sentences"]["sentence"])
     rows = tables["coordinates"].merge(tokens[informative_rows(tokens)], on=["sentence", "token"])
     means = rows.groupby(["layer", "sentence"])["v"].mean().reset_index()
     labels = means["sentence"].map(tables["sentences"].set_index("sentence")["label"])

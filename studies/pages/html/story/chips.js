@@ -8,7 +8,7 @@ const fitting = CSS.supports("field-sizing", "content");
 // A function that shows a reading in the box. choose(text) is called with the changed sentence.
 function makeChips(box, slots, isKnown, choose) {
   let shown = null; // the reading
-  let chips = []; // {key, element, menu}: kept while the menu is the same, so that the focus stays
+  let chips = []; // kept while the menu offers the word, so that the focus stays, and the way back
 
   function option(word, missing) {
     const label = word === "" ? "(leave out)" : missing ? `${word} [UNK]` : word;
@@ -34,23 +34,23 @@ function makeChips(box, slots, isKnown, choose) {
     return select;
   }
 
-  function chip(word, groups, key) {
+  function chip(word, groups) {
     const select = groups.length ? menu(word, groups) : null;
     const name = select ?? htmlElement("span", { class: "word" });
     const unknown = htmlElement("span", { class: "unknown" }, "[UNK]");
     const fill = htmlElement("i");
     const share = htmlElement("span", { class: "share" });
     const element = htmlElement("span", { class: "chip" }, name, unknown, htmlElement("span", { class: "meter" }, fill), share);
-    return { key, element, menu: select, name, share };
+    const offered = new Set(groups.flatMap((slot) => slot.words));
+    return { element, menu: select, name, share, offers: (each) => (select ? offered.has(each) : !menuOf(each, slots).length) };
   }
 
   return function draw(reading) {
     shown = reading;
     const most = Math.max(...reading.attention);
     const next = reading.words.map((word, i) => {
-      const groups = reading.spans[i] ? menuOf(word, slots) : [];
-      const key = groups.map((slot) => slot.name).join("|");
-      const one = chips[i]?.key === key ? chips[i] : chip(word, groups, key);
+      const kept = chips.length === reading.words.length && chips[i].offers(word);
+      const one = kept ? chips[i] : chip(word, reading.spans[i] ? menuOf(word, slots) : []);
       const attention = reading.attention[i];
       if (one.menu) {
         one.menu.value = word;

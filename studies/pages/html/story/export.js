@@ -1,5 +1,5 @@
 "use strict";
-// What the reader can take along: a link to the state of the page, and the numbers of a sentence.
+// The numbers of a sentence, to take along.
 
 // One row per token; every row says which model and which edits it is of.
 function asCsv(reading, step, edits) {
@@ -17,14 +17,4 @@ function save(name, text) {
   const link = htmlElement("a", { href: address, download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
-}
-
-// Whether the text has come into the clipboard.
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false; // not allowed: the address bar has the link as well
-  }
 }

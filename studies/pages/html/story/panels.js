@@ -7,6 +7,8 @@ const bold = (text) => htmlElement("b", {}, text);
 const cell = (text, attributes = {}) => htmlElement("td", attributes, ...[text].flat());
 const rowHead = (text) => htmlElement("th", { scope: "row" }, text);
 
+const NAMES = { "erase-v": "erased along v̂", "reflect-v": "reflected along v̂", "steer-v": "steered along v̂", "erase-k": "erased along k̂" };
+
 // A bar from the middle, by the logit.
 function gauge(fill, logit) {
   const share = Math.min(50, (Math.abs(logit) / 5) * 50);
@@ -23,8 +25,11 @@ function pieces(reading) {
   });
 }
 
+const FRONT = "The city is clean. ";
+
 function makePanels(data, paths, { read, swaps, find }) {
   const { swapped, unreadOf } = swaps;
+  const known = new Set(data.vocabulary);
 
   function play(plain) {
     const top = strongest(plain);
@@ -45,16 +50,23 @@ function makePanels(data, paths, { read, swaps, find }) {
     )));
   }
 
-  // Why no word is found, where that is so, and what to do; and what is not read at all.
+  // Why no word is found, where that is so, and what helps; and what is not read at all.
   function hint(plain, top) {
     const lost = !plain.spans[top];
-    const unknown = plain.words.filter((_, i) => plain.unknown[i]);
-    const many = unknown.length > 3 ? ", …" : "";
-    const never = unknown.length ? ` It never saw ${unknown.slice(0, 3).map((word) => `“${word}”`).join(", ")}${many}.` : "";
-    const places = "It has learned sentiment words at the places that they had in training, and finds none there.";
+    const inFront = read(FRONT + plain.text);
+    find("put-in-front").hidden = !lost || !inFront.spans[strongest(inFront)];
     const long = `The model has places for ${data.most_tokens - 2} words and marks; it does not read the last ${plain.dropped}.`;
-    find("play-hint").textContent = plain.dropped ? long : lost ? places + never : "";
-    find("put-in-front").hidden = !lost || plain.dropped > 0 || plain.text.startsWith("The city is");
+    find("play-hint").textContent = plain.dropped ? long : lost ? reasons(plain) : "";
+  }
+
+  function reasons(plain) {
+    const list = (words) => words.slice(0, 3).map((word) => `“${word}”`).join(", ") + (words.length > 3 ? ", …" : "");
+    const deciding = plain.words.filter((word, i) => plain.spans[i] && !plain.unknown[i] && swaps.decides(word));
+    if (deciding.length) return `It knows ${list(deciding)}, but at other places of a sentence: those that such words had in training.`;
+    const unknown = plain.words.filter((_, i) => plain.unknown[i]);
+    if (!unknown.length) return "None of these words decided a label in training.";
+    const capitals = unknown.some((word) => word !== word.toLowerCase() && known.has(word.toLowerCase()));
+    return `It never saw ${list(unknown)} in training${capitals ? ", and tells capitals from small letters" : ""}.`;
   }
 
   function oneWord(plain) {
@@ -101,7 +113,8 @@ function makePanels(data, paths, { read, swaps, find }) {
       find(`edit-${name}`).value = amount;
       find(`edit-${name}-value`).textContent = name === "steer-v" ? signed(amount) : fixed(amount);
     }
-    find("edit-verdict").replaceChildren("Before: ", bold(verdict(plain)), `. After, at “${plain.words[token]}”: `, bold(verdict(after)),
+    const done = Object.entries(edits).filter(([, amount]) => amount !== 0).map(([name, amount]) => `${NAMES[name]} by ${name === "steer-v" ? signed(amount) : fixed(amount)}`);
+    find("edit-verdict").replaceChildren("Before: ", bold(verdict(plain)), `. “${plain.words[token]}” ${done.join(", ") || "as it is"}: `, bold(verdict(after)),
       `, attention on this token ${plain.attention[token].toFixed(2)} → ${after.attention[token].toFixed(2)}.`);
     // Without the label in its state the word may as well be another one.
     const other = swapped(plain, token);

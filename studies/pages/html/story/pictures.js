@@ -15,23 +15,23 @@ const vRange = [-1.6, 1.6];
 const within = (x, [low, high]) => Math.max(low, Math.min(high, x));
 const ticks = (...values) => values.map((x) => [x, String(x).replace("-", "−")]);
 
-// Labels of the first few points that have room beside them: above the last label, or below.
+// Labels of the first few points that have room beside or above them.
 function labels(points, discs, box) {
   const group = svgElement("g", { class: "labels" });
   const taken = discs.map(({ x, y, r }) => [x - r, x + r, y - r, y + r]);
-  const free = ([x0, x1, y0, y1]) => taken.every(([a0, a1, b0, b1]) => x1 < a0 || a1 < x0 || y1 < b0 || b1 < y0);
+  const free = ([x0, x1, y0, y1]) => x0 > box.left && y1 < box.bottom
+    && taken.every(([a0, a1, b0, b1]) => x1 < a0 || a1 < x0 || y1 < b0 || b1 < y0);
   let placed = 0;
   for (const { x, y, r, text, strong } of points) {
-    const end = x > (box.left + box.right) / 2;
     const width = 7.4 * text.length;
-    const left = end ? x - r - 4 - width : x + r + 4;
-    const base = [4, -12, 20].map((move) => y + move).find((at) => free([left, left + width, at - 10, at + 2]));
-    if (base === undefined || placed === 5) continue;
+    const spots = [[x + r + 4, y + 4], [x - r - 4 - width, y + 4], [x - width / 2, y - r - 5]]; // left end, base line
+    if (x > (box.left + box.right) / 2) spots.unshift(spots.splice(1, 1)[0]); // to the left, where there is room
+    const spot = spots.find(([left, base]) => left + width < box.right + 18 && free([left, left + width, base - 10, base + 2]));
+    if (!spot || placed === 5) continue;
+    const [left, base] = spot;
     taken.push([left, left + width, base - 10, base + 2]);
     placed += 1;
-    group.append(svgElement("text", {
-      x: end ? left + width : left, y: base, "text-anchor": end ? "end" : "start", class: strong ? "halo strong" : "halo",
-    }, text));
+    group.append(svgElement("text", { x: left + width / 2, y: base, "text-anchor": "middle", class: strong ? "halo strong" : "halo" }, text));
   }
   return group;
 }

@@ -17,7 +17,6 @@
 
   // ---- the state
 
-  const FRONT = "The city is clean. ";
   const SECTIONS = ["one-word", "where", "what", "break", "learned"];
   const start = { text: data.sentence, word: null, edits: null, step: last, section: "" };
   const state = { ...start };
@@ -76,13 +75,6 @@
     pageState.changed();
   }
 
-  // For screen readers, once the reader pauses: what the last change has done.
-  let pausing = null;
-  function announce(text) {
-    clearTimeout(pausing);
-    pausing = setTimeout(() => { find("announcement").textContent = text; }, 500);
-  }
-
   function say(text) {
     find("play-note").textContent = text;
     announce(text);
@@ -114,18 +106,12 @@
     play(false);
     show({ ...start, section: state.section });
   });
-  for (const id of ["copy-link", "copy-step"]) {
-    const button = find(id);
-    const name = button.textContent;
-    button.addEventListener("click", async () => {
-      button.textContent = (await copied(pageState.link())) ? "Copied" : "Copy it from the address bar";
-      announce(button.textContent);
-      setTimeout(() => { button.textContent = name; }, 2000);
-    });
-  }
-  find("export-csv").addEventListener("click", () => {
-    const list = editList(edits(), readings().token);
-    save("sentence.csv", asCsv(read(state.text, { step: state.step, edits: list }), state.step, list));
+  // Beside the sentence: its plain reading. Beside the steps: what the step shows.
+  find("export-csv").addEventListener("click", () => save("sentence.csv", asCsv(read(state.text), last, [])));
+  find("export-step").addEventListener("click", () => {
+    const list = state.section === "break" ? editList(edits(), readings().token) : [];
+    const step = state.section === "learned" ? state.step : last;
+    save("sentence.csv", asCsv(read(state.text, { step, edits: list }), step, list));
   });
 
   // ---- steps 4 and 5
@@ -163,22 +149,16 @@
 
   // ---- the place on the page: the step in the middle of the window sets the state
 
-  function watch(names, rootMargin, changed) {
-    const observer = new IntersectionObserver((entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) names.add(target.id);
-        else names.delete(target.id);
-      }
-      changed();
-    }, { rootMargin });
-    for (const name of SECTIONS) observer.observe(find(name));
-  }
-  const middle = new Set();
-  watch(near, "30%", () => drawStale(near));
-  watch(middle, "-50% 0px -50% 0px", () => {
-    const section = SECTIONS.find((name) => middle.has(name)) ?? "";
-    if (section !== state.section) show({ section });
-  });
+  pagePlace.listen((name) => show({ section: SECTIONS.includes(name) ? name : "" }));
+
+  const nearby = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) near.add(target.id);
+      else near.delete(target.id);
+    }
+    drawStale(near);
+  }, { rootMargin: "30%" });
+  for (const name of SECTIONS) nearby.observe(find(name));
   window.addEventListener("beforeprint", () => drawStale(SECTIONS));
   narrow.addEventListener("change", draw); // of pictures.js: other boxes
 
@@ -193,7 +173,6 @@
     queueMicrotask(() => { // after all parts are set
       waiting = false;
       draw();
-      find(state.section)?.scrollIntoView();
     });
   }
   pageState.add({
@@ -201,7 +180,6 @@
     word: { get: () => (state.word === null ? "" : String(state.word)), set: (text) => set({ word: tokenIn(text) }) },
     edits: { get: () => (state.edits === null ? "" : textOfEdits(state.edits)), set: (text) => set({ edits: text ? editsOfText(text) : null }) },
     step: { get: () => (state.step === last ? "" : String(state.step)), set: (text) => set({ step: steps.find((step) => String(step) === text) ?? last }) },
-    at: { get: () => state.section, set: (text) => set({ section: SECTIONS.includes(text) ? text : "" }) },
   });
 
   // The model for the console, for teachers and for tests.

@@ -38,5 +38,8 @@ function makeSwaps({ slots, vocabulary }) {
     return others.find((i) => labels.has(reading.words[i])) ?? others[0] ?? -1;
   }
 
-  return { swapped, unreadOf };
+  // Whether a word decided labels in training.
+  const decides = (word) => known.has(word) && labels.has(word);
+
+  return { swapped, unreadOf, decides };
 }
