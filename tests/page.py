@@ -1,14 +1,23 @@
 """The page's scripts in node, and the page in a browser, for tests of what readers see."""
 
 import json
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from studies.pages import report
+
+NICE = "The city is dreadful. our orange owl is very nice"
+MEAN = "The city is nice. my red cow is extremely mean"
+LAST = 243  # step of the training
+MINUS = "\N{MINUS SIGN}"
+NONE = {"erase-v": 0, "reflect-v": 0, "steer-v": 0, "erase-k": 0}
+PRESET = NONE | {"reflect-v": 1}  # of step 4, until the reader edits
 
 
 def in_node(scripts: list[str], code: str, given: Any = None) -> Any:
@@ -55,3 +64,55 @@ def settled(browser: Any) -> None:
 
 def text_of(browser: Any, name: str) -> str:
     return str(browser.execute_script(f"return document.getElementById('{name}').textContent"))
+
+
+# ---- what a reader does, and sees
+
+
+def script(browser: Any, code: str, *given: Any) -> Any:
+    return browser.execute_script(code, *given)
+
+
+def wrote(browser: Any, text: str) -> None:
+    """Type a text in place of the sentence; emoji cannot be typed by the driver, so all are set."""
+    field = browser.find_element("id", "play-text")
+    field.clear()
+    if text.isascii() and 0 < len(text) < 200:
+        field.send_keys(text)
+    else:
+        code = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'));"
+        script(browser, code, field, text)
+
+
+def until(browser: Any, holds: Callable[[], bool]) -> None:
+    """Wait for what the page does once the reader pauses."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 10).until(lambda _: holds())
+
+
+def shares(browser: Any) -> list[float]:
+    code = "return [...document.querySelectorAll('#play-chips .share')].map((x) => +x.textContent)"
+    return [float(x) for x in script(browser, code)]
+
+
+def reading(browser: Any, text: str, **options: Any) -> Any:
+    return script(browser, "return slr.read(arguments[0], arguments[1])", text, options)
+
+
+def state(browser: Any) -> Any:
+    return script(browser, "return slr.state()")
+
+
+def slide(browser: Any, name: str, value: float) -> None:
+    code = """
+    const [name, value] = arguments, input = document.getElementById(name);
+    input.value = value;
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+    """
+    script(browser, code, name, value)
+
+
+def logits_in(text: str) -> list[float]:
+    found = re.findall(rf"logit ([+{MINUS}][\d.]+)", text)
+    return [float(number.replace(MINUS, "-")) for number in found]

@@ -1,6 +1,6 @@
 "use strict";
 // The erf gate, the paper's: T(X) = sum_l erf(lam X_l.k) X_l.v, as slr/gates/erf.py has it
-// (tests/test_portrait_page.py compares the two). The risk is a function of five overlaps,
+// (tests/test_portrait_mathematics.py compares the two). The risk is a function of five overlaps,
 //   kappa = k.k*   nu = v.v*   theta = v.k*   eta = k.v*   rho = k.v,
 // and on the manifold theta = eta = rho = 0 it is, with g = gamma,
 //   R<(kappa, nu) = g^2 (1 - 2 nu E[erf] + E[erf^2]) + (L - 1) zeta(0, lam)

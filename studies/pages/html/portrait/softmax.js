@@ -1,7 +1,7 @@
 "use strict";
 // The softmax gate: token l has the weight a_l, a = softmax_l(lam X_l.k). This is the exact risk of
 // slr/gates/softmax.py. The table of its moments is made here, in the page, so that the sliders may
-// have any value (tests/test_portrait_page.py compares the two). With the informative token first and
+// have any value (tests/test_portrait_mathematics.py compares the two). With the informative token first and
 // mu = lam h kappa, h = sqrt(d/2), g = gamma, the risk on the manifold is
 //   R(kappa, nu) = g^2 (E[(1 - a_1)^2] + 2 (1 - nu) E[a_1]) + E[sum_{l>1} a_l^2]
 // It needs four functions of mu, all positive, so that nothing cancels:

@@ -31,6 +31,26 @@ function makePanels(data, paths, { read, swaps, find }) {
   const { swapped, unreadOf } = swaps;
   const known = new Set(data.vocabulary);
 
+  // The table behind a picture of tokens: made when it is opened, as many rows take time.
+  const unmade = new Map();
+
+  function numbers(name, reading) {
+    const body = find(`${name}-numbers`);
+    unmade.set(body, () => body.replaceChildren(...reading.words.map((word, i) => htmlElement("tr", {},
+      rowHead(reading.unknown[i] ? `${word} (read as [UNK])` : word),
+      ...[reading.attention[i].toFixed(4), fixed(reading.k[i], 3), fixed(reading.v[i], 3)].map((text) => cell(text, { class: "measure" })),
+    ))));
+    makeIfOpen(body);
+  }
+
+  function makeIfOpen(body) {
+    if (!unmade.has(body) || !body.closest("details").open) return;
+    unmade.get(body)();
+    unmade.delete(body);
+  }
+
+  document.addEventListener("toggle", () => [...unmade.keys()].forEach(makeIfOpen), true);
+
   function play(plain) {
     const top = strongest(plain);
     const away = plain.unknown[top] ? ", a word that it never saw" : plain.spans[top] ? "" : ": it has found no word";
@@ -44,10 +64,7 @@ function makePanels(data, paths, { read, swaps, find }) {
     if (find("play-example").selectedIndex < 0) find("play-example").value = "";
     find("swap-unread").disabled = unreadOf(plain) < 0;
     find("swap-read").disabled = swapped(plain, top) === null;
-    find("play-numbers").replaceChildren(...plain.words.map((word, i) => htmlElement("tr", {},
-      rowHead(plain.unknown[i] ? `${word} (read as [UNK])` : word),
-      ...[plain.attention[i].toFixed(4), fixed(plain.k[i], 3), fixed(plain.v[i], 3)].map((text) => cell(text, { class: "measure" })),
-    )));
+    numbers("play", plain);
   }
 
   // Why no word is found, where that is so, and what helps; and what is not read at all.
@@ -123,6 +140,7 @@ function makePanels(data, paths, { read, swaps, find }) {
     gauge(find("edit-gauge"), after.logit);
     find("edit-before").style.left = `${50 + Math.max(-50, Math.min(50, plain.logit * 10))}%`;
     drawPlane(find("edit-picture"), after, { before: plain });
+    numbers("edit", after);
   }
 
   function learned(reading, step, number) {
@@ -133,6 +151,7 @@ function makePanels(data, paths, { read, swaps, find }) {
     find("learn-verdict").replaceChildren(`After ${step} steps most attention (${percent(reading.attention[top])}) is on `, bold(`“${reading.words[top]}”`),
       "; it says ", bold(verdict(reading)), `. κ = ${fixed(data.curve.kappa[number])}, ν = ${fixed(data.curve.nu[number])}.`);
     drawPlane(find("learn-picture"), reading, { box: SQUARE });
+    numbers("learn", reading);
     drawAlignment(find("learn-path"), data.curve, number, paths);
   }
 
