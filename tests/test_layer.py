@@ -20,7 +20,7 @@ from slr.attentions.layer import (
 )
 from slr.attentions.layer_measures import measure
 from slr.attentions.layer_sampling import Stars, sample_sequences
-from slr.attentions.layer_training import LayerTraining, adam_step, train_layers
+from slr.attentions.layer_training import LayerTraining, train_layers
 from slr.predictor import Gate
 
 TASK = Task(d=12, L=4, gamma=0.7, noise_std=0.1)
@@ -106,12 +106,11 @@ def test_the_register_is_not_trained() -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-@pytest.mark.parametrize("all_tokens", [False, True])
 def test_a_run_does_not_depend_on_other_runs_or_threads(
-    optimiser: Literal["sgd", "adam"], all_tokens: bool
+    optimiser: Literal["sgd", "adam"],
 ) -> None:
     training = LayerTraining(TASK, SMALL, n_steps=80, log_every=20, n_test=200, batch_size=32)
-    training = replace(training, optimiser=optimiser, all_tokens=all_tokens)
+    training = replace(training, optimiser=optimiser)
     together = train_layers(training, range(4))
     threads = torch.get_num_threads()
     torch.set_num_threads(3 - min(threads, 2))  # 1 if there were several, else 2
@@ -125,19 +124,6 @@ def test_a_run_does_not_depend_on_other_runs_or_threads(
     assert abs(together.excess_risk[1] - alone.excess_risk[0]).min() > 1e-6  # others differ
     other = train_layers(replace(training, seed=1), [2])
     assert abs(other.excess_risk - alone.excess_risk).min() > 1e-6
-
-
-@pytest.mark.usefixtures("double")
-def test_a_step_of_adam_is_that_of_torch() -> None:
-    values = torch.randn(50, generator=generator())
-    expected = values.clone().requires_grad_()
-    optimiser = torch.optim.Adam([expected], lr=0.01)
-    moments = np.zeros((2, 50))
-    for step in range(1, 30):
-        expected.grad = torch.randn(50, generator=generator(step)) * 10.0 ** -(step % 9)
-        optimiser.step()
-        adam_step(values.numpy(), expected.grad.numpy(), *moments, 0.01, step)
-        np.testing.assert_allclose(values, expected.detach(), rtol=1e-10)
 
 
 def test_uniform_attention_is_no_better_than_linear_and_softmax_is() -> None:

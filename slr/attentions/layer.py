@@ -48,14 +48,6 @@ class Architecture:
         if self.heads < 1 or self.width % self.heads:
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads")
 
-    @property
-    def reducible(self) -> bool:
-        """Whether slr/attentions/layer_reduced.py has the law of its gradients.
-
-        With several heads, and their covariances, it would need about as many normals as tokens do.
-        """
-        return self.heads == 1 and not (self.fully_connected or self.released)
-
 
 ARCHITECTURES = {  # the layer of the paper's appendix, and the same with one part changed
     "softmax": Architecture(),

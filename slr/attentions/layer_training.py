@@ -7,23 +7,21 @@ equals run 7 of twenty.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from torch import Tensor
 
 from slr.attentions.layer import Architecture, Parameters, predict, start_parameters
 from slr.attentions.layer_measures import Measures, measure
-from slr.attentions.layer_reduced import draws_in, law_of, n_draws, set_gradients_in_law
 from slr.attentions.layer_sampling import Stars, generator_of, sample_sequences, sample_stars
 from slr.checks import check_between, check_whole
-from slr.compiled import compiled
 from slr.dynamics.trajectory import check_log, logged_steps, tidy
 from slr.memory import check_memory
 from slr.task import FloatArray, Task
@@ -31,16 +29,13 @@ from slr.task import FloatArray, Task
 if TYPE_CHECKING:
     import pandas as pd
 
-BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam, as usual
-
 
 @dataclass(frozen=True)
 class LayerTraining:
     """Everything that a run depends on besides its number.
 
     Y is the mean of the values X_l.v* of ``n_informative`` tokens, plus noise. One informative
-    token is the single-location task. With ``all_tokens`` every token is drawn, also where the law
-    of a few sums is enough (slr/attentions/layer_reduced.py): slower, and the same in law.
+    token is the single-location task.
     """
 
     task: Task
@@ -53,7 +48,6 @@ class LayerTraining:
     log_every: int = 100
     n_test: int = 1000
     seed: int = 0
-    all_tokens: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_informative <= self.task.L:
@@ -114,17 +108,19 @@ def train_layer(training: LayerTraining, run: int) -> LayerRuns:
         generator = generator_of(training.seed, run)
         task, architecture = training.task, training.architecture
         stars = sample_stars(task, generator)
-        weights = _Weights(start_parameters(task, architecture, generator))
+        parameters = start_parameters(task, architecture, generator)
         test = sample_sequences(task, training.n_informative, stars, training.n_test, generator)
-        set_gradients = _gradients(training, weights, stars, generator)
-        update = _update(training, weights)
+        for tensor in parameters.values():
+            tensor.requires_grad_()
+        optimiser = _optimiser(training, parameters)
         steps = logged_steps(training.n_steps, training.log_every)
-        rows = [measure(task, architecture, weights.parameters, stars, test)]
+        rows = [measure(task, architecture, parameters, stars, test)]
         for first, last in itertools.pairwise(steps.tolist()):
             for _ in range(first, last):
-                set_gradients()
-                update()
-            rows.append(measure(task, architecture, weights.parameters, stars, test))
+                optimiser.zero_grad()
+                _batch_loss(training, parameters, stars, generator).backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+            rows.append(measure(task, architecture, parameters, stars, test))
     return LayerRuns(training, steps, *np.array(rows).T[:, None])
 
 
@@ -140,67 +136,16 @@ def _one_core() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-class _Weights:
-    """Parameters and their gradients as parts of two flat tensors, which one update serves."""
-
-    def __init__(self, start: Parameters) -> None:
-        self.flat = torch.cat([tensor.flatten() for tensor in start.values()])
-        self.gradient = torch.zeros_like(self.flat)
-        sizes = [tensor.numel() for tensor in start.values()]
-        parts = zip(torch.split(self.flat, sizes), torch.split(self.gradient, sizes), strict=True)
-        self.parameters: Parameters = {}
-        for (name, tensor), (values, gradient) in zip(start.items(), parts, strict=True):
-            self.parameters[name] = values.view_as(tensor).requires_grad_()
-            self.parameters[name].grad = gradient.view_as(tensor)
+def _optimiser(training: LayerTraining, parameters: Parameters) -> torch.optim.Optimizer:
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    return kinds[training.optimiser](list(parameters.values()), lr=training.step_size, fused=True)
 
 
-def _update(training: LayerTraining, weights: _Weights) -> Callable[[], object]:
-    """A function that makes one step of the optimiser."""
-    if training.optimiser == "sgd":
-        return lambda: weights.flat.add_(weights.gradient, alpha=-training.step_size)
-    values, gradient = weights.flat.numpy(), weights.gradient.numpy()
-    moments, steps = np.zeros((2, len(values)), values.dtype), itertools.count(1)
-    return lambda: adam_step(values, gradient, *moments, training.step_size, next(steps))
-
-
-@compiled(fastmath=True)
-def adam_step(
-    values: Any, gradient: Any, mean: Any, square: Any, step_size: float, step: int
-) -> None:
-    """One step of torch.optim.Adam with its defaults, in one pass over the memory."""
-    first, second, eps = BETAS[0], BETAS[1], values.dtype.type(EPS)
-    keep1, keep2 = values.dtype.type(1 - first), values.dtype.type(1 - second)
-    root = values.dtype.type(1 / math.sqrt(1 - second**step))
-    size = values.dtype.type(step_size / (1 - first**step))
-    for i in range(len(values)):
-        mean[i] += keep1 * (gradient[i] - mean[i])
-        square[i] += keep2 * (gradient[i] * gradient[i] - square[i])
-        values[i] -= size * mean[i] / (math.sqrt(square[i]) * root + eps)
-
-
-def _gradients(
-    training: LayerTraining, weights: _Weights, stars: Stars, generator: torch.Generator
-) -> Callable[[], None]:
-    """A function that draws a batch and sets the gradients of its mean squared error."""
-    task, architecture, n = training.task, training.architecture, training.batch_size
-
-    def directly() -> None:
-        batch = sample_sequences(task, training.n_informative, stars, n, generator)
-        y = batch.signal + task.noise_std * torch.randn(n, generator=generator)
-        prediction = predict(architecture, weights.parameters, batch.X)
-        weights.gradient.zero_()
-        torch.autograd.backward(((prediction - y) ** 2).mean())
-
-    if training.all_tokens or not architecture.reducible:
-        return directly
-    values = {name: tensor.detach().numpy() for name, tensor in weights.parameters.items()}
-    gradients = {name: tensor.grad.numpy() for name, tensor in weights.parameters.items()}  # type: ignore[union-attr]
-    law = law_of(task, training.n_informative, stars)
-    normals = torch.empty(n_draws(task, n))
-    draws = draws_in(normals, task, n)
-
-    def in_law() -> None:
-        normals.normal_(generator=generator)
-        set_gradients_in_law(law, architecture, values, gradients, draws)
-
-    return in_law
+def _batch_loss(
+    training: LayerTraining, parameters: Parameters, stars: Stars, generator: torch.Generator
+) -> Tensor:
+    """The mean squared error over a fresh batch of sequences."""
+    n = training.batch_size
+    batch = sample_sequences(training.task, training.n_informative, stars, n, generator)
+    y = batch.signal + training.task.noise_std * torch.randn(n, generator=generator)
+    return ((predict(training.architecture, parameters, batch.X) - y) ** 2).mean()
