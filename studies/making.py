@@ -48,7 +48,9 @@ def make(study: Study, options: Options) -> Path:
             write(result, partial)
         if result.scratch:
             shutil.rmtree(result.scratch, ignore_errors=True)
-        lines = [study.title, as_text(study.says(Tables(folder))), result.remark]
+        tables = Tables(folder)
+        told = as_text([*map(str, study.findings(tables)), *study.says(tables)])
+        lines = [study.title, told, result.remark]
         print("\n".join([*filter(None, lines), f"written to {folder}"]), flush=True)
     return folder
 

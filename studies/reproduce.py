@@ -1,7 +1,7 @@
 """Make every result of this project, stage by stage, and print what the results show.
 
 A stage is skipped if its result is complete and was made by the same code with the same settings
-and inputs; an interrupted stage is resumed. The output ends with one line per claim.
+and inputs; an interrupted stage is resumed.
 """
 
 import time
@@ -12,10 +12,10 @@ from typing import Any
 
 from probing.models.downloads import MODELS
 from studies.bounds import Trainings, check_bounds
-from studies.catalogue import PAPER, STUDIES, THEORY
+from studies.catalogue import PAPER, THEORY
 from studies.making import check_settings, ensure, is_made, with_needs
 from studies.pages import report
-from studies.pages.claims import as_text, keep_claims, read_claims
+from studies.pages.findings import read_findings, summary
 from studies.practice import (
     bridge,
     causal,
@@ -28,9 +28,10 @@ from studies.practice import (
     transformer,
     views,
 )
+from studies.rendering import as_text
 from studies.settings import ROOT
 from studies.storage.results import read_json
-from studies.study import Need, Study
+from studies.study import Need
 from studies.workers import in_parallel
 
 BEYOND = THEORY[len(PAPER) :]
@@ -145,20 +146,19 @@ def _ensure(need: Need) -> None:
 @dataclass(frozen=True)
 class Stage:
     needs: Callable[[Options], list[Need]]
-    studies: tuple[Study, ...] = ()  # whose claims are shown after it
     make: Callable[[list[Need]], None] = make_in_turn
 
 
 STAGES = {  # the paper's own figures first: they take seconds
-    "paper": Stage(paper_stage, PAPER),
+    "paper": Stage(paper_stage),
     "dataset": Stage(dataset_stage),
-    "figure1": Stage(figure1_stage, (figure1.STUDY, *probed.STUDIES)),
-    "bridge": Stage(bridge_stage, (bridge.STUDY, decoders.STUDY)),
-    "length": Stage(length_stage, (length.STUDY,)),
-    "causal": Stage(causal_stage, (causal.SMOLLM2_STUDY,)),
-    "controls": Stage(controls_stage, (controls.STUDY, controls.WIDE_STUDY)),
-    "slr": Stage(slr_stage, BEYOND, make_slr),
-    "report": Stage(report_stage, tuple(STUDIES)),
+    "figure1": Stage(figure1_stage),
+    "bridge": Stage(bridge_stage),
+    "length": Stage(length_stage),
+    "causal": Stage(causal_stage),
+    "controls": Stage(controls_stage),
+    "slr": Stage(slr_stage, make_slr),
+    "report": Stage(report_stage),
 }
 
 
@@ -179,15 +179,10 @@ def main(options: Options) -> None:
             f"== {number}/{len(names)} {name}{time_left(names[number - 1 :], options)}", flush=True
         )
         stage_start = time.perf_counter()
-        if name == "report":  # which shows the claims of all results
-            if not options.results.is_dir():
-                raise ValueError(f"{options.results} is not a folder; make the other stages first")
-            keep_claims(options.results, read_claims(options.results))
         STAGES[name].make(needs[name])
         print(f"== {name} took {time.perf_counter() - stage_start:.0f} s", flush=True)
-        claims = read_claims(options.results, STAGES[name].studies)
-        if claims and not options.smoke:
-            print(as_text(claims), flush=True)
+    if "report" in names and not options.smoke:
+        print(as_text(summary(read_findings(options.results))))
     print(f"== done in {time.perf_counter() - start:.0f} s; results are in {options.results}")
 
 

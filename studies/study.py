@@ -1,4 +1,4 @@
-"""A study as one value: its options, its computation, its figures, its claims and its words.
+"""A study as one value: its options, its computation, its figures, its findings and its words.
 
 The terminal, the page of results, the report and `reproduce` all iterate over such values
 (studies/catalogue.py), so that a study is one file and nothing else knows its name.
@@ -7,17 +7,17 @@ The terminal, the page of results, the report and `reproduce` all iterate over s
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
 from studies.bounds import TheorySeed, check_bounds
+from studies.findings import Finding as Finding
 from studies.storage.tables import Tables as Tables
 
 if TYPE_CHECKING:
@@ -86,71 +86,6 @@ class Result:
     scratch: Path | None = None  # a folder to remove once the result is in place
 
 
-# Where the requirement of a claim comes from.
-THE_PAPER = "the paper"
-IDENTITY = "an identity"  # of mathematics, or by construction
-PROTOTYPE = "from a prototype's numbers, after first runs"
-EARLIER = "set after first runs, before this version"
-AUDIT = "asked after the audit"
-BEFORE = "set before the run"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A claim (of the paper, or our own), what it requires of the results, and what they show."""
-
-    claim: str
-    paper: str = ""  # what the paper says; empty for our own claims
-    required: str
-    origin: str  # of the requirement: THE_PAPER, BEFORE, ... or other words
-    measured: str
-    interval: str = ""
-    passed: bool
-    command: str = ""  # that makes the results: filled in from the study
-
-    @classmethod
-    def at_least(
-        cls,
-        claim: str,
-        values: Any,
-        least: float,
-        *,
-        low: Any = None,
-        high: Any = None,
-        **rest: str,
-    ) -> Claim:
-        """A claim that all values (or one) are at least ``least``; their mean is shown.
-
-        A value with a confidence interval, from ``low`` to ``high``, is judged on the low end.
-        """
-        shown = _shown(f"at least {least:g}", values, low, high)
-        judged = np.min(values) if low is None else low
-        return cls(claim=claim, passed=bool(judged >= least), **shown | rest)
-
-    @classmethod
-    def at_most(
-        cls, claim: str, values: Any, most: float, *, low: Any = None, high: Any = None, **rest: str
-    ) -> Claim:
-        """A claim that all values (or one) are at most ``most``; their mean is shown.
-
-        A value with a confidence interval, from ``low`` to ``high``, is judged on the high end.
-        """
-        shown = _shown(f"at most {most:g}", values, low, high)
-        judged = np.max(values) if high is None else high
-        return cls(claim=claim, passed=bool(judged <= most), **shown | rest)
-
-
-def _shown(required: str, values: Any, low: Any, high: Any) -> dict[str, str]:
-    """The texts of a claim about values, or about one value with both ends of its interval."""
-    shown = {"required": required, "measured": f"{np.mean(values):.3f}"}
-    if low is None and high is None:
-        return shown
-    if low is None or high is None or np.ndim(values):
-        raise ValueError("a claim with an interval needs one value and both ends")
-    required += " (judged on the interval's end)"
-    return shown | {"required": required, "interval": f"[{low:.3f}, {high:.3f}]"}
-
-
 Said = list[Any]  # paragraphs (str) and tables (DataFrame, its index as first columns)
 
 
@@ -168,7 +103,7 @@ class Study:
     folder: str  # within the folder of all results
     command: str
     says: Callable[[Tables], Said]  # in the terminal and on every page
-    claims: Callable[[Tables], Iterator[Claim] | list[Claim]] = _nothing
+    findings: Callable[[Tables], Iterable[Finding]] = _nothing
     figures: Mapping[str, str] = field(default_factory=dict)  # captions by file stem
     needs: Callable[[Any], list[Need]] = _nothing  # from the options: other studies' results
     inputs: Callable[[Any], Any] = _nothing  # from the options: what else decides the result
@@ -183,9 +118,9 @@ Need = tuple[Study, Any]  # a study and its options
 
 
 def study(module: str, title: str, command: str, **figures: str) -> Study:
-    """The study of a module: its docstring, Options, run and says; claims, needs, inputs if any."""
+    """The study of a module: its docstring, Options, run, says; findings, needs, inputs if any."""
     members = vars(sys.modules[module])
-    functions = ("run", "says", "claims", "needs", "inputs")
+    functions = ("run", "says", "findings", "needs", "inputs")
     parts = {name: members[name] for name in functions if name in members}
     parts |= {"about": members["__doc__"], "options": members["Options"]}
     name = module.split(".")[-1]

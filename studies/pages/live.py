@@ -82,7 +82,7 @@ def live_model(folder: Path, *, spec: str = "sentiment") -> dict[str, Any]:
 
 
 def learned_at(curve: Any, name: str) -> int | None:
-    """The step from which on an alignment stays above the level of the claims, if it does."""
+    """The step from which on an alignment stays above the level of the findings, if it does."""
     step = first_above(curve, name, beside.LEARNED)
     return int(step) if np.isfinite(step) else None
 

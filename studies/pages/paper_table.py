@@ -2,7 +2,7 @@
 
 What stands under `paper` comes from notes on arXiv 2410.01537 and from the code that its authors
 released: the paper itself was not at hand. What stands under `here` is read from the results.
-Figures have the numbers of the arXiv version and, in brackets, of the ICLR version.
+Figures have the numbers of the arXiv version; those of the ICLR version are one higher.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from studies.pages.reading import is_there, reading
@@ -39,16 +40,16 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # the paper's table, by the names of 
     "pgd-large-lambda": COMMON | LONG | {"lambda": 0.9, "step size": 1e-3},
     "pgd-small-lambda": COMMON,
 }
-FIGURES = {  # of the experiments: arXiv number (ICLR number), and what the paper shows
-    "pgd-manifold": ("Figure 3a (4a)", "all runs align"),
-    "pgd-schedule": ("Figure 3b (4b)", "all runs align"),
-    "sgd-schedule": ("Figure 4 (5)", "all runs align"),
-    "pgd-large-lambda": ("Figure 7a", "large lambda throughout"),
-    "pgd-small-lambda": ("Figure 7b", "some runs end at other stationary points"),
+SHOWS = {  # what the paper's figures of the experiments show
+    "pgd-manifold": "all runs align",
+    "pgd-schedule": "all runs align",
+    "sgd-schedule": "all runs align",
+    "pgd-large-lambda": "large lambda throughout",
+    "pgd-small-lambda": "some runs end at other stationary points",
 }
 REMARKS = {
     "sgd-schedule": "; other batches",
-    "pgd-large-lambda": "; the released code has lambda 1.0, where no run aligns either",
+    "pgd-large-lambda": "; the first commit of the released code has lambda 1.0, its last 0.9",
 }
 LAYER = {"d": 80, "L": 10, "MLP": 200, "batch": 128, "step size": 0.01, "steps": 8_000, "runs": 20}
 SIZES = {"train": 15_552, "test": 4_608, "ood_tokens": 3_072}
@@ -110,32 +111,33 @@ def _practice(results: Path) -> Iterator[Row]:
         "Figure 2",
         "distractors lie along v*, not along k*",
         "shown",
-        "panel d of Figure 1: tokens of MiniLM along k_hat and v_hat",
+        _here(results, figure1.STUDY, _distractors),
         "measured in MiniLM",
     )
 
 
 def _experiment(results: Path, study: Study) -> Row:
-    figure, shows = FIGURES[study.name]
-    published = f"{_in_words(PARAMETERS[study.name])}; {shows}"
+    published = f"{_in_words(PARAMETERS[study.name])}; {SHOWS[study.name]}"
     difference = _here(results, study, partial(_differences, study.name))
-    return Row(figure, study.title, published, _here(results, study, _ends), difference)
+    return Row(
+        paper.FIGURES[study.name], study.title, published, _here(results, study, _ends), difference
+    )
 
 
 def _manifold(results: Path) -> Iterator[Row]:
     yield Row(
-        "Figure 5a (6a)",
+        "Figure 5a",
         "fixed points on the manifold",
         "minima (1, 1), (-1, -1), saddle (0, 0), maxima (1, -1), (-1, 1)",
         _here(results, portrait.STUDY, _fixed_points),
         "drawn on the risk's landscape, with runs of PGD",
     )
     yield Row(
-        "Figure 5b (6b)",
+        "Figure 5b",
         "the vector field on the manifold",
         "its magnitude as colour",
-        _here(results, portrait.STUDY, lambda _: "streamlines, coloured by speed"),
-        "none known",
+        _here(results, portrait.STUDY, _speed),
+        "drawn as streamlines",
     )
 
 
@@ -152,8 +154,8 @@ def _appendix(results: Path) -> Iterator[Row]:
             "Appendix E.3",
             f"{what}, two pairs (k*, v*)",
             "a notebook of the released code",
-            "not reproduced; study `locations` has several tokens with one pair (k*, v*)",
-            "another task",
+            "not made",
+            "",
         )
     yield Row(
         "Table of the dataset",
@@ -229,6 +231,28 @@ def _bars(tables: Tables) -> str:
         for split, value in PUBLISHED.items()
     ]
     return f"MiniLM, by the paper's protocol: {', '.join(texts)}"
+
+
+def _distractors(tables: Tables) -> str:
+    """Where distractors lie: on the way along k, and how far they spread along v."""
+    by_role = tables["plane"].groupby("role")[["k", "v"]]
+    k, spread = by_role.mean()["k"], by_role.std()["v"]
+    share = (k["distractor"] - k["neutral"]) / (k["informative"] - k["neutral"])
+    return (
+        f"MiniLM: along k_hat distractors are on {share:.2f} of the way from neutral to "
+        f"informative tokens; their standard deviation along v_hat is {spread['distractor']:.2f} "
+        f"(informative {spread['informative']:.2f}, neutral {spread['neutral']:.2f})"
+    )
+
+
+def _speed(tables: Tables) -> str:
+    from slr import EXPERIMENTS, flow
+
+    points = tables["fixed_points"]
+    task, lam = EXPERIMENTS["pgd-manifold"].task, EXPERIMENTS["pgd-manifold"].lam
+    kappa, nu = (points[name].to_numpy() for name in ("kappa", "nu"))
+    at_rest = np.hypot(*flow(task, kappa, nu, lam)).max()
+    return f"its magnitude as colour; at the {len(points)} fixed points at most {at_rest:.0e}"
 
 
 def _fixed_points(tables: Tables) -> str:

@@ -1,8 +1,8 @@
 """Make the report: one page that runs the model and shows every result, without a network.
 
 It begins with a Transformer that runs in the page, on the reader's own sentence; then come a phase
-portrait, views of real models, the figures and texts of every study, the claims, environment and
-seeds. For a missing result the page shows the command that makes it.
+portrait, the findings, the figures and texts of every study, environment and seeds. For a missing
+result the page shows the command that makes it.
 """
 
 import base64
@@ -16,17 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from probing.models.packaged import file_sha256
 from studies.catalogue import PRACTICE, STUDIES, THEORY
 from studies.pages import views
-from studies.pages.claims import (
-    CLAIMS,
-    ORIGIN,
-    as_table,
-    by_study,
-    is_left_out,
-    kept_claims,
-    summary,
-    that_matter,
-)
 from studies.pages.environment import environment
+from studies.pages.findings import grouped, is_left_out, read_findings, summary
 from studies.pages.pictures import read_picture, small_png
 from studies.pages.reading import is_there, made_again_by, reading
 from studies.practice import bridge, figure1
@@ -55,7 +46,7 @@ def inputs(options: Options) -> dict[str, str]:
     shown = [options.results / study.folder for study in (*STUDIES, *views.studies())]
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
     files += (options.results / LIVE).rglob("*")  # with its snapshots
-    files += [options.results / CLAIMS, *PARTS.rglob("*")]
+    files += PARTS.rglob("*")
     return {
         f"{file.parent.name}/{file.name}": file_sha256(file)
         for file in sorted(files)
@@ -82,18 +73,13 @@ def render(results: Path) -> str:
     """The whole page; a study without results is one line with the command that makes it."""
     from studies.pages.portrait import portrait_values  # which needs numba
 
-    claims = kept_claims(results)
-    matter = that_matter(claims)
+    findings = read_findings(results)
     shown = [study for study in PRACTICE if not is_left_out(results, study)]
     practice = [study for study in shown if study is not figure1.STUDY]
     page = templates().get_template("page.html")
     return page.render(
-        summary=summary(claims),
-        origin=ORIGIN,
-        matter=as_table(matter) if matter else None,
-        claims={
-            title: (summary(group), as_table(group)) for title, group in by_study(claims).items()
-        },
+        summary=summary(findings) if findings else [],
+        findings=grouped(findings),
         figure1=section_of(results, figure1.STUDY),
         transformer=[section_of(results, study) for study in practice],
         slr=[section_of(results, study) for study in THEORY],

@@ -16,9 +16,10 @@ from typing import Annotated, Any
 import pandas as pd
 
 from studies.bounds import MOST, Trainings, Within
+from studies.findings import Finding, median
 from studies.practice import beside, transformer
-from studies.rendering import over_seeds, ranged, spreads
-from studies.study import AUDIT, BEFORE, PROTOTYPE, Claim, Need, Result, Said, Tables, study
+from studies.rendering import ranged, spreads
+from studies.study import Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
@@ -171,79 +172,72 @@ def first_layer_effects(causal: pd.DataFrame) -> Any:
     return rows.groupby(["model", "test", "edit", "site"], sort=False)
 
 
-def claims(tables: Tables) -> Iterator[Claim]:
-    yield from cosine_claims(tables["directions"].query("trained"))
-    ideal = tables["idealised"].query("split == 'test'")
-    ideal = ideal.query("gate == 'one-sided' and source == 'fitted'")
-    text = "one-sided gate, k and v fitted to labels alone: accuracy on the states of the model"
-    yield at_least(text, ideal["accuracy"], 0.99)
-    yield at_least("... its attention on the informative word", ideal["attention_mass"], 0.95)
+def findings(tables: Tables) -> Iterator[Finding]:
+    yield from cosine_findings(tables["directions"].query("trained"))
     effects = first_layer_effects(tables["causal"])
-    for kind, origin in (("tiny", PROTOTYPE), ("tiny-glove", BEFORE)):
-        yield from causal_claims(effects, kind, origin)
-    yield from beside.claims(tables["order"], tables["nearness"])
 
-
-def cosine_claims(directions: pd.DataFrame) -> Iterator[Claim]:
-    """Cosines against random directions with the covariance of the states, in every seed."""
-    for kind in ("tiny", "tiny-glove"):
-        rows = directions[directions["model"] == kind]
-        for name, k, least, seen in (("kappa", "k", 0.7, "0.80"), ("nu", "v", 0.85, "0.91")):
-            text, paper = f"cosine of {k} in the weights and {k}_hat", f"training finds {k}*"
-            null = rows[f"{name}_covariance_null_95"]
-            yield Claim(
-                claim=f"{KINDS[kind]}: {text}",
-                paper=paper,
-                required=above(null),
-                origin=AUDIT,
-                measured=f"{rows[name].mean():.3f}",
-                interval=over_seeds(rows[name]),
-                passed=bool((rows[name] > null).all()),
-            )
-            if kind == "tiny":
-                origin = f"from {seen} of a prototype, two hours after the first probes"
-                text = f"... the cosine of {k} against the first version's threshold"
-                yield at_least(text, rows[name], least, origin, paper)
-
-
-def above(null: pd.Series) -> str:
-    """The requirement on cosines, one per seed as the quantiles of random ones."""
-    return (
-        "in every seed above 95% of random directions with the covariance of the states "
-        f"({null.min():.2f} to {null.max():.2f})"
-    )
-
-
-def causal_claims(effects: Any, kind: str, origin: str) -> Iterator[Claim]:
-    def effect(test: str, edit: str, site: str, column: str) -> pd.Series:
+    def effect(kind: str, test: str, edit: str, site: str, column: str = "accuracy") -> Any:
         return effects.get_group((kind, test, edit, site))[column]
 
-    name = KINDS[kind]
-    for edit in ("mean difference", "LEACE"):
-        erased = effect("erase value", edit, "informative", "accuracy")
-        yield at_most(f"{name}: accuracy, value erased ({edit})", erased, 0.6, origin)
-        elsewhere = effect("erase value", edit, "distractor", "accuracy")
-        yield at_least(f"... the same at the distractor ({edit})", elsewhere, 0.98, origin)
-    random = effect("erase value", "random", "informative", "accuracy")
-    yield at_least("... a random direction instead", random, 0.98, origin)
-    large = effect("erase value", ACROSS, "informative", "accuracy")
-    asked = origin if origin == BEFORE else AUDIT
-    yield at_least("... the largest component of words across v_hat instead", large, 0.98, asked)
-    turned = effect("reflect", "v_hat", "informative", "flips")
-    yield at_least(f"{name}: predictions turned by reflection along v_hat", turned, 0.95, origin)
-    nothing = effect("reflect", "random", "informative", "flips")
-    yield at_most("... along a random direction", nothing, 0.05, origin)
+    erased = effect("tiny", "erase value", "mean difference", "informative")
+    random = effect("tiny", "erase value", "random", "informative").median()
+    elsewhere = effect("tiny", "erase value", "mean difference", "distractor").median()
+    yield Finding(
+        text="Erasing v* at the word that decides leaves a 1-layer Transformer an accuracy of {} "
+        f"(median over {len(erased)} training seeds; a random direction {random:.2f}, v* at the "
+        f"distractor {elsewhere:.2f}).",
+        **median(erased),
+        headline=True,
+    )
+    glove = functools.partial(effect, "tiny-glove")
+    left = max(
+        glove("erase value", edit, "informative").max() for edit in ("mean difference", "LEACE")
+    )
+    yield Finding(
+        text="With frozen GloVe vectors, erasing v* at the word leaves an accuracy of {} in the "
+        "worst training seed, by the mean difference or LEACE.",
+        value=left,
+        required="at most 0.60",
+        holds=bool(left <= 0.6),
+        why="of the variance of frozen vectors v* holds a third, and in some seeds the model reads "
+        "what erasing leaves",
+    )
+    kept = min(
+        glove("erase value", edit, site).min()
+        for edit, site in (
+            ("mean difference", "distractor"), ("LEACE", "distractor"), ("random", "informative"),
+            (ACROSS, "informative"),
+        )
+    )  # fmt: skip
+    turned = glove("reflect", "v_hat", "informative", "flips").min()
+    nothing = glove("reflect", "random", "informative", "flips").max()
+    yield Finding(
+        text="With frozen GloVe vectors, edits that should not matter (v* at the distractor, other "
+        "directions at the word) leave an accuracy of {} in the worst seed; reflection along v* "
+        f"turns {turned:.2f} of the predictions at least, along a random direction {nothing:.2f} "
+        "at most.",
+        value=kept,
+        form=".3f",
+        required="at least 0.98; at least 0.95; at most 0.05",
+        holds=bool(kept >= 0.98 and turned >= 0.95 and nothing <= 0.05),
+        why="in one seed the model also reads a little along the largest component of the words "
+        "across v*",
+    )
+    yield from beside.findings(tables["order"], tables["nearness"])
 
 
-def at_least(
-    claim: str, values: pd.Series, least: float, origin: str = PROTOTYPE, paper: str = ""
-) -> Claim:
-    words = {"interval": over_seeds(values), "origin": origin, "paper": paper}
-    return Claim.at_least(claim, values, least, **words)
-
-
-def at_most(claim: str, values: pd.Series, most: float, origin: str = PROTOTYPE) -> Claim:
-    return Claim.at_most(claim, values, most, interval=over_seeds(values), origin=origin)
+def cosine_findings(directions: pd.DataFrame) -> Iterator[Finding]:
+    """Cosines beside random directions with the covariance of the states."""
+    rows, frozen = (directions[directions["model"] == kind] for kind in ("tiny", "tiny-glove"))
+    for name, k in (("kappa", "k"), ("nu", "v")):
+        random, other = (x[f"{name}_covariance_null_95"].median() for x in (rows, frozen))
+        yield Finding(
+            text=f"The direction of {k} in the weights of a 1-layer Transformer has a cosine of "
+            f"{{}} with the probe's (median over {len(rows)} training seeds), where 95% of random "
+            f"directions with the covariance of the states stay below {random:.2f}; with frozen "
+            f"GloVe vectors {frozen[name].median():.2f}, against {other:.2f}.",
+            **median(rows[name]),
+        )
 
 
 def says(tables: Tables) -> Said:

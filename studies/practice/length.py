@@ -9,10 +9,10 @@ sentences with two of them (`train_long_2`), after which only the length is new.
 Decided before any number was seen: each probe is fitted at the layer that cross-validation over the
 training split chose for it in `probes-wide`, with a penalty chosen in the same way (`max`, which is
 not there, at the reader's layer; heads keep the penalty of short sentences); the word lists,
-lengths and claims; and that texts with fillers before and behind count equally. No longer text is
-used to choose anything. After first runs of MiniLM, in which the reader did not find the word, the
-second fit, the value probe (told the place) and AUROC were added; the claims on the second fit were
-written before it was run.
+lengths and predictions; and that texts with fillers before and behind count equally. No longer
+text is used to choose anything. After first runs of MiniLM, in which the reader did not find the
+word, the second fit, the value probe (told the place) and AUROC were added; the predictions on the
+second fit were written before it was run.
 """
 
 import os
@@ -25,11 +25,12 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import Jobs, Pairs, Seed, Within, check_workers
+from studies.findings import Finding
 from studies.practice import probed
 from studies.practice.probed import Probed
 from studies.practice.probes import true_labels
 from studies.rendering import interval, intervals, number, pivoted
-from studies.study import BEFORE, Claim, Need, Result, Said, Tables, counter, study
+from studies.study import Need, Result, Said, Tables, counter, study
 from studies.study import Options as StudyOptions
 from studies.subject import MODEL_NAMES
 
@@ -314,28 +315,51 @@ def estimate(found: Any) -> tuple[float, float]:
 # ---- what it says
 
 
-def claims(tables: Tables) -> Iterator[Claim]:
+def findings(tables: Tables) -> Iterator[Finding]:
     """What the theory says of pooling (uniform attention) and of a hard or sharp choice."""
-    for (model, trained), rows in tables["losses"].groupby(["model", "fitted"], sort=False):
-        lost, first = rows.set_index("probe"), TRAINED[trained]
-        name = f"{MODEL_NAMES.get(model, model)}, fitted to {FITTED[trained]}"
-        span = f"from {first} to {FILLERS[-1]} fillers"
+    losses = tables["losses"]
+    cases = losses.groupby(["model", "fitted"]).ngroups
+    fits = f"in {cases} cases (MiniLM and SmolLM2, fitted to short texts or to longer ones)"
+    mean = losses[losses["probe"] == "mean"]
+    least = mean.loc[mean["lost_low"].idxmin()]
+    yield Finding(
+        text="From the length of training to the longest texts a probe of the mean of tokens loses "
+        f"an accuracy of {{}} where it loses least, {fits}.",
+        **ends(least, "lost"),
+        required="more than 0",
+        holds=bool((mean["lost_low"] >= 0).all()),
+    )
+    others = losses[losses["probe"].isin(["head", *SHARP])]
+    worst = others.loc[others["mean_more_low"].idxmin()]
+    yield Finding(
+        text="On longer texts the mean of tokens loses {} more accuracy than an attention that "
+        f"chooses (head, max, locate-and-read), in the worst of {len(others)} comparisons: "
+        f"{named(worst)}.",
+        **ends(worst, "mean_more"),
+        required="more than 0",
+        holds=bool((others["mean_more_low"] >= 0).all()),
+        why="fitted to short texts, k ranks the new words of longer ones above the word that "
+        "decides, and the head's attention leaks to them",
+    )
+    sharp = losses[losses["probe"].isin(SHARP)]
+    most = sharp.loc[sharp["lost_high"].idxmax()]
+    yield Finding(
+        text="On longer texts a probe that chooses one token (max, locate-and-read) loses an "
+        f"accuracy of {{}} in the worst of {len(sharp)} cases: {named(most)}.",
+        **ends(most, "lost"),
+        required=f"at most {MOST_LOST:g}",
+        holds=bool((sharp["lost_high"] <= MOST_LOST).all()),
+        why="a direction fitted to the words of short texts does not find the word among new ones",
+    )
 
-        def ends(probe: str, column: str, lost: pd.DataFrame = lost) -> dict[str, Any]:
-            row = lost.loc[probe]
-            return {"low": row[f"{column}_low"], "high": row[f"{column}_high"], "origin": BEFORE}
 
-        text, loss = f"{name}: accuracy that the mean loses {span}", lost.loc["mean", "lost"]
-        yield Claim.at_least(text, loss, 0.0, **ends("mean", "lost"))
-        for probe in [probe for probe in ("head", *SHARP) if probe in lost.index]:
-            text, more = (
-                f"... what the mean loses more than `{probe}`",
-                lost.loc[probe, "mean_more"],
-            )
-            yield Claim.at_least(text, more, 0.0, **ends(probe, "mean_more"))
-        for probe in [probe for probe in SHARP if probe in lost.index]:
-            text, loss = f"... accuracy that `{probe}` loses", lost.loc[probe, "lost"]
-            yield Claim.at_most(text, loss, MOST_LOST, **ends(probe, "lost"))
+def ends(row: pd.Series, column: str) -> dict[str, float]:
+    return {"value": row[column], "low": row[f"{column}_low"], "high": row[f"{column}_high"]}
+
+
+def named(row: pd.Series) -> str:
+    model, probe = MODEL_NAMES.get(row["model"], row["model"]), row["probe"]
+    return f"{probe} in {model}, fitted to {FITTED[row['fitted']]}"
 
 
 def says(tables: Tables) -> Said:

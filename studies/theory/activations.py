@@ -1,6 +1,5 @@
 """Which attention can reach Bayes: the best excess risk of each gate against d, L and gamma."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,19 +7,7 @@ import numpy as np
 import pandas as pd
 
 from studies.rendering import errors_against
-from studies.study import (
-    AUDIT,
-    EARLIER,
-    IDENTITY,
-    Claim,
-    Figure,
-    Result,
-    Said,
-    SlrOptions,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
     from slr.task import Task
@@ -149,53 +136,6 @@ def plot_activations(table: Any, caption: str) -> Figure:
         )  # fmt: skip
         figure.suptitle(caption, fontsize=8)
         return figure
-
-
-def claims(tables: Tables) -> Iterator[Claim]:
-    source = "(arXiv 2509.21936)"
-    gaps = tables["identity"]["gap"]
-    yield Claim(
-        claim="softmax with lambda = sqrt(d/2) against Bayes on the same sequences: largest "
-        f"difference of weights over {len(gaps)} dimensions (gamma = 1)",
-        paper=f"softmax reaches the Bayes risk {source}",
-        required="below 1e-10: up to round-off",
-        origin=IDENTITY,
-        measured=f"{gaps.max():.1e}",
-        passed=bool(gaps.max() < 1e-10),
-    )
-    table = tables["activations"]
-    paired = table[table["attention"] == "softmax"]
-    largest = paired[paired["axis"] == "d"].nlargest(1, "above").iloc[0]
-    yield Claim(
-        claim="excess risk of the best softmax that the search finds above Bayes, on the same "
-        f"sequences: largest over {len(gaps)} dimensions (gamma = 1)",
-        paper=f"softmax reaches the Bayes risk {source}",
-        required="at most 1e-6: the search stops 1e-6 from the best lambda",
-        origin=AUDIT,
-        measured=f"{largest['above']:.1e}",
-        interval=f"standard error {largest['above_stderr']:.1e}",
-        passed=bool(largest["above"] <= 1e-6),
-    )
-    other = paired[(paired["axis"] == "gamma") & (paired["gamma"] != 1)]
-    yield _far_above(other, "softmax", f"{len(other)} gammas other than 1: the control")
-    for name in ("linear", f"linear{THRESHOLD}"):
-        rows = table[(table["attention"] == name) & (table["axis"] == "d")]
-        words = f"linear attention does not {source}"
-        yield _far_above(rows, name, f"{len(rows)} dimensions (gamma = 1)", words)
-
-
-def _far_above(rows: pd.DataFrame, name: str, over: str, paper: str = "") -> Claim:
-    """The claim that an attention is above Bayes at all these settings, in standard errors."""
-    smallest = (rows["above"] / rows["above_stderr"]).min()
-    return Claim(
-        claim=f"excess risk of the best {name} attention above Bayes, in standard errors: smallest "
-        f"over {over}",
-        paper=paper,
-        required="more than 3",
-        origin=EARLIER,
-        measured=f"{smallest:.1f}",
-        passed=bool(smallest > 3),
-    )
 
 
 def says(tables: Tables) -> Said:

@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from studies.findings import Finding
 from studies.rendering import errors_against, intervals, number
-from studies.study import (
-    AUDIT,
-    EARLIER,
-    Claim,
-    Result,
-    Said,
-    SlrOptions,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.study import Result, Said, SlrOptions, Tables, progress_bar, slr_study
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
 
 if TYPE_CHECKING:
@@ -156,62 +147,16 @@ def what_is_kept(task: "LatentTask", smoke: bool, rng: Any) -> dict[str, pd.Data
     }
 
 
-def claims(tables: Tables) -> Iterator[Claim]:
-    source = "(arXiv 2212.14852)"
-    for row in tables["slopes"].itertuples():
-        words = " (pre-asymptotic: tends to -2/3)" if row.attention == "softmax, best" else ""
-        yield Claim(
-            claim=f"slope of log error in log L, {row.attention}{words}",
-            paper=f"the error falls with the number of tokens {source}",
-            required="interval below 0",
-            origin=EARLIER,
-            measured=f"{row.value:.2f}",
-            interval=f"[{row.low:.2f}, {row.high:.2f}]",
-            passed=bool(row.high < 0),
-        )
-    largest = tables["statistic"]["difference"].max()
-    yield Claim(
-        claim="kernel attention against a function of its statistic, and of other tokens with the "
-        "same statistic: largest difference",
-        paper=f"attention represents the tokens by a minimal sufficient statistic {source}",
-        required="below 1e-4: features with 1e-6 of the variance are left out",
-        origin=AUDIT,
-        measured=f"{largest:.1e}",
-        passed=bool(largest < 1e-4),
-    )
-    beyond = tables["sufficiency"].set_index("beyond")
-    in_errors = beyond["correlation"] / beyond["stderr"]
-    for name, required, passed in (
-        ("kernel attention", "at most 3 in size", abs(in_errors["kernel attention"]) <= 3),
-        ("softmax attention", "more than 3: the control", in_errors["softmax attention"] > 3),
-    ):
-        yield Claim(
-            claim=f"correlation of what {name} leaves of the target with what further features of "
-            "the tokens make of it, in standard errors",
-            paper=f"the representation is sufficient {source}" if name[0] == "k" else "",
-            required=required,
-            origin=AUDIT,
-            measured=f"{in_errors[name]:.1f}",
-            passed=bool(passed),
-        )
-    ratio = error_ratios(tables["objectives"])
-    matched = (ratio.drop(RARE) - 1).abs().to_numpy().max()
-    yield Claim(
-        claim="error of attention that learned from hidden tokens relative to supervised, largest "
-        "difference from 1 over lengths and both attentions",
-        paper=f"both objectives learn the conditional mean {source}",
-        required="at most 0.05",
-        origin=AUDIT,
-        measured=f"{matched:.3f}",
-        passed=bool(matched <= 0.05),
-    )
-    control = ratio.loc[RARE].iloc[0]
-    yield Claim(
-        claim="... of softmax attention if the queries are where keys are rare",
-        required="more than 0.05: the control",
-        origin=AUDIT,
-        measured=f"{control['softmax_error'] - 1:.3f}",
-        passed=bool(control["softmax_error"] > 1.05),
+def findings(tables: Tables) -> Iterator[Finding]:
+    slopes = tables["slopes"].set_index("attention")
+    softmax, kernel = slopes.loc["softmax, best"], slopes.loc["kernel"]
+    yield Finding(
+        text="The error of the best softmax attention as a conditional mean falls with the number "
+        f"of tokens L like L^{{}} at the lengths tried (it must tend to -2/3), that of kernel "
+        f"attention like L^{kernel['value']:.2f} [{kernel['low']:.2f}, {kernel['high']:.2f}].",
+        value=softmax["value"],
+        low=softmax["low"],
+        high=softmax["high"],
     )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import MOST, Count, Dimension, Within
+from studies.findings import Finding, median
 from studies.rendering import number
-from studies.study import BEFORE, EARLIER, Claim, Result, Said, SlrOptions, Tables, slr_study
+from studies.study import Result, Said, SlrOptions, Tables, slr_study
 from studies.theory.figures.layer import plot_layer
 from studies.theory.yardsticks import excess_risks
 from studies.workers import in_parallel
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from slr.attentions.layer_training import LayerRuns, LayerTraining
     from slr.dynamics.trajectory import Trajectory
 
-LATE = 1000  # steps at the end of the paper's training: the risk jumps, so claims take a median
+LATE = 1000  # steps at the end of the paper's training: the risk jumps, so findings take a median
 STEP_SIZES = (3e-4, 1e-3, 3e-3)  # of Adam: each variant gets the best of them
 REDUCED_STEP_SIZES = (1e-3, 3e-3, 1e-2)  # of SGD, for the reduced softmax
 TUNING_RUNS = 3  # that choose a step size; they are not among those reported
@@ -216,29 +217,34 @@ def late(table: pd.DataFrame) -> pd.DataFrame:
     return rows.groupby("run").median()
 
 
-def claims(tables: Tables) -> Iterator[Claim]:
+def findings(tables: Tables) -> Iterator[Finding]:
     runs = late(tables["layer"])
     oracle = tables["yardsticks"]["oracle"].iloc[0]
-    risk, mass = runs["excess_risk"], runs["mass"]
-    text = (
-        f"softmax attention layer: excess risk, median of the last {LATE:,} steps "
-        f"(erf oracle: {oracle:.3f})"
+    yield Finding(
+        text="A whole softmax layer (the text of the paper's appendix) ends at an excess risk of "
+        f"{{}}, median over {len(runs)} runs, where the erf oracle has {oracle:.2f}.",
+        **median(runs["excess_risk"]),
+        form=".4f",
     )
-    paper = "a whole layer solves it too (appendix)"
-    yield Claim.at_most(text, risk, 0.005, paper=paper, origin=EARLIER, **_over_runs(risk))
-    text = "... its attention on the informative token"
-    yield Claim.at_least(text, mass, 0.98, origin=EARLIER, **_over_runs(mass))
+    yield Finding(
+        text="The key of this layer ends at a cosine of {} with k*, median over "
+        f"{len(runs)} runs.",
+        **median(runs["key_cosine"]),
+        published="0.994",
+        why="the released layer has layer norm, residual connections and a register token, and "
+        "the value was read at step 400 of one run",
+    )
     reduced = late(tables["reduced"])
-    risk, mass = reduced["excess_risk"], reduced["mass"]
-    text = "... the same of the reduced softmax, k, v and lam alone: excess risk"
-    yield Claim.at_most(text, risk, 0.005, origin=BEFORE, **_over_runs(risk))
-    text = "... its attention on the informative token, reduced"
-    yield Claim.at_least(text, mass, 0.98, origin=BEFORE, **_over_runs(mass))
-
-
-def _over_runs(values: pd.Series) -> dict[str, str]:
-    ends = f"({values.min():.4f} to {values.max():.4f} over {len(values)} runs)"
-    return {"measured": f"{values.median():.4f}", "interval": ends}
+    risk, mass = reduced["excess_risk"].max(), reduced["mass"].min()
+    yield Finding(
+        text="The layer reduced to k, v and lambda solves the task too: in the worst of "
+        f"{len(reduced)} runs its excess risk is {{}}, and its attention on the informative token "
+        f"{mass:.3f} or more.",
+        value=risk,
+        form=".4f",
+        required="excess risk at most 0.005 and attention at least 0.98, in every run",
+        holds=bool(risk <= 0.005 and mass >= 0.98),
+    )
 
 
 def says(tables: Tables) -> Said:

@@ -9,18 +9,9 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import Count, Dimension
+from studies.findings import Finding
 from studies.rendering import number
-from studies.study import (
-    EARLIER,
-    Claim,
-    Figure,
-    Result,
-    Said,
-    SlrOptions,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 from studies.theory.activations import best_of
 from studies.theory.layer import trained_in_parallel
 
@@ -140,17 +131,16 @@ def plot_locations(table: Any, caption: str) -> Figure:
         return figure
 
 
-def claims(tables: Tables) -> Iterator[Claim]:
+def findings(tables: Tables) -> Iterator[Finding]:
     rows = tables["locations"].query("n_informative == 2").set_index("attention")
-    softmax, bayes = rows.loc["softmax"], rows.loc["bayes"]
-    yield Claim(
-        claim="two informative tokens: risk of the best softmax attention relative to guessing 0 "
-        f"(Bayes: {bayes['relative_risk']:.4f})",
-        required="above Bayes: one softmax finds one location",
-        origin=EARLIER,
-        measured=f"{softmax['relative_risk']:.4f}",
-        interval=f"[{softmax['low']:.4f}, {softmax['high']:.4f}]",
-        passed=bool(softmax["low"] > bayes["high"]),
+    yield Finding(
+        text="With two informative tokens the best softmax attention has {} of the risk of "
+        f"guessing 0, and Bayes {rows.loc['bayes', 'relative_risk']:.4f}: one softmax finds one "
+        "location.",
+        value=rows.loc["softmax", "relative_risk"],
+        low=rows.loc["softmax", "low"],
+        high=rows.loc["softmax", "high"],
+        form=".3f",
     )
 
 

@@ -13,22 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from studies.bounds import Count, Dimension
-from studies.study import (
-    AUDIT,
-    THE_PAPER,
-    Claim,
-    Result,
-    Said,
-    SlrOptions,
-    Study,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.findings import Finding, share
+from studies.study import Result, Said, SlrOptions, Study, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
     from slr import Experiment, Overlaps
 
+FIGURES = {  # of arXiv; ICLR's are one higher, and the last two are inferred from that shift
+    "pgd-schedule": "Figure 3a",
+    "pgd-manifold": "Figure 3b",
+    "sgd-schedule": "Figure 4",
+    "pgd-large-lambda": "Figure 6a",
+    "pgd-small-lambda": "Figure 6b",
+}
 FRESH = 600  # random starts of PGD, beside the published ones
 HIGHLIGHTED = {  # the runs that the paper draws in the (kappa, nu) square
     "pgd-schedule": (0, 2),
@@ -129,62 +126,45 @@ def _range(values: Any) -> str:
     return f"{values.median():.4f} ({values.min():.4f} to {values.max():.4f})"
 
 
-def all_align(tables: Tables) -> Iterator[Claim]:
-    yield _of_runs(tables, "all runs", "all runs", THE_PAPER, lambda ends: ends["aligned"].all())
+def all_align(title: str, tables: Tables) -> Iterator[Finding]:
+    published = _ends(tables, "published")
+    if len(published):
+        yield Finding(
+            text=f"{title} ({FIGURES[tables.folder.name]} of the paper): from its own starts a "
+            f"share of {{}} of {len(published)} runs find k* and v*.",
+            **share(published["aligned"].sum(), len(published)),
+            published="all runs",
+            holds=bool(published["aligned"].all()),
+            headline=tables.folder.name == "pgd-schedule",
+        )
 
 
-def all_align_and_most_fresh_ones(tables: Tables) -> Iterator[Claim]:
-    from scipy.stats import binomtest
-
-    yield from all_align(tables)
+def all_align_and_most_fresh_ones(title: str, tables: Tables) -> Iterator[Finding]:
+    yield from all_align(title, tables)
     ends = _ends(tables, "random")
-    if len(ends) < FRESH:
-        return
-    aligned, swapped = ends["aligned"].sum(), ends["swapped"].sum()
-    low, high = binomtest(aligned, len(ends)).proportion_ci(method="exact")
-    least = 0.05 ** (1 / 30)
-    yield Claim(
-        claim=f"{tables.folder.name}: share of fresh random starts that align",
-        paper="30 of 30",
-        required=f"at least {least:.3f}, where 30 of 30 has a probability of 5%; the others at "
-        "the swapped point",
-        origin=AUDIT,
-        measured=f"{aligned / len(ends):.3f}",
-        interval=f"[{low:.3f}, {high:.3f}] ({aligned} of {len(ends)}, {swapped} swapped)",
-        passed=bool(aligned >= least * len(ends) and aligned + swapped == len(ends)),
-    )
+    if len(ends):
+        aligned, swapped = ends["aligned"].sum(), ends["swapped"].sum()
+        yield Finding(
+            text=f"{title}: from {len(ends)} fresh starts a share of {{}} of the runs find k* and "
+            f"v*, and {swapped} end at the swapped point; that 30 of 30 align, as published, then "
+            f"has a probability of {(aligned / len(ends)) ** 30:.2f}.",
+            **share(aligned, len(ends)),
+            form=".3f",
+        )
 
 
-def none_aligns(tables: Tables) -> Iterator[Claim]:
-    """The gate is saturated, so that gradients vanish: the reason for the schedule."""
-    yield _of_runs(tables, "", "none", AUDIT, lambda ends: not ends["aligned"].any())
-
-
-def some_align(tables: Tables) -> Iterator[Claim]:
-    paper = "some runs end at other stationary points"
-    required = "some, the others at the swapped point"
-    yield _of_runs(
-        tables, paper, required, THE_PAPER,
-        lambda ends: ends["aligned"].any() and ends["swapped"].any()
-        and (ends["aligned"] | ends["swapped"]).all(),
-    )  # fmt: skip
-
-
-def _of_runs(
-    tables: Tables, paper: str, required: str, origin: str, passes: Callable[[Any], Any]
-) -> Claim:
-    ends = _ends(tables, "published")
-    start = "the published starts"
-    if ends.empty:
-        ends, start = _ends(tables, "random"), "random starts"
-    return Claim(
-        claim=f"{tables.folder.name}, from {start}: runs that find k* and v*",
-        paper=paper,
-        required=required,
-        origin=origin,
-        measured=f"{ends['aligned'].sum()} of {len(ends)}",
-        passed=bool(len(ends) and passes(ends)),  # nothing is shown by no runs
-    )
+def some_align(title: str, tables: Tables) -> Iterator[Finding]:
+    published = _ends(tables, "published")
+    if len(published):
+        swapped = published["swapped"].sum()
+        yield Finding(
+            text=f"{title} ({FIGURES[tables.folder.name]} of the paper): from its own starts a "
+            f"share of {{}} of {len(published)} runs find k* and v*, and {swapped} end at the "
+            "swapped point.",
+            **share(published["aligned"].sum(), len(published)),
+            published="some runs end at other stationary points",
+            why="the paper shows the runs but gives no number",
+        )
 
 
 def _ends(tables: Tables, start: str) -> pd.DataFrame:
@@ -196,7 +176,7 @@ def _study(
     name: str,
     title: str,
     setting: str,
-    claims: Callable[[Tables], Any],
+    findings: Callable[[str, Tables], Any] | None = None,
     lines: str = ". Lines are means over the 30 runs, bands hold 95% of them.",
 ) -> Study:
     description = f"The paper's {setting}{lines}"
@@ -205,7 +185,8 @@ def _study(
         "square of the runs that the paper shows, and distance to the invariant manifold, by step."
     )
     base = slr_study(__name__, title, draws, name)
-    return replace(base, about=f"{title}.\n\n{description}", run=partial(run, name), claims=claims)
+    base = replace(base, about=f"{title}.\n\n{description}", run=partial(run, name))
+    return replace(base, findings=partial(findings, title)) if findings else base
 
 
 SPHERE = "PGD from the sphere, lambda"
@@ -228,7 +209,7 @@ STUDIES = (
         "SGD on fresh batches of 5, lambda decreasing",
         all_align,
     ),
-    _study("pgd-large-lambda", "PGD, large lambda", f"{SPHERE} = 0.9 throughout", none_aligns),
+    _study("pgd-large-lambda", "PGD, large lambda", f"{SPHERE} = 0.9 throughout"),
     _study(
         "pgd-small-lambda",
         "PGD, small lambda",

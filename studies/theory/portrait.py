@@ -1,13 +1,12 @@
 """The gradient flow on the invariant manifold, its fixed points, and runs of PGD on it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from studies.bounds import Count, Dimension
-from studies.study import THE_PAPER, Claim, Result, Said, SlrOptions, Tables, slr_study
+from studies.study import Result, Said, SlrOptions, Tables, slr_study
 
 LOG_EVERY = 20
 
@@ -40,19 +39,6 @@ def run(options: Options) -> Result:
     figure = plot_portrait(task, lam, points, trajectory)
     tables = {"fixed_points": pd.DataFrame(points), "trajectory": trajectory.to_frame()}
     return Result(tables, {"portrait": figure})
-
-
-def claims(tables: Tables) -> Iterator[Claim]:
-    points = tables["fixed_points"].query("kind == 'minimum'")
-    minima = sorted((round(point.kappa, 3), round(point.nu, 3)) for point in points.itertuples())
-    yield Claim(
-        claim="minima of the risk on the manifold, (kappa, nu)",
-        paper="(1, 1) and (-1, -1), no others (Theorem 5)",
-        required="these two",
-        origin=THE_PAPER,
-        measured=" and ".join(f"({kappa:g}, {nu:g})" for kappa, nu in minima),
-        passed=minima == [(-1, -1), (1, 1)],
-    )
 
 
 def says(tables: Tables) -> Said:

@@ -14,19 +14,9 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import Count, Dimension
+from studies.findings import Finding, share
 from studies.rendering import number
-from studies.study import (
-    BEFORE,
-    IDENTITY,
-    PROTOTYPE,
-    Claim,
-    Result,
-    Said,
-    SlrOptions,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.study import Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
     from slr.task import Task
@@ -205,94 +195,40 @@ def published_ends(options: Options) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def claims(tables: Tables) -> Iterator[Claim]:
-    published = tables["published"].query("gate == 'softmax'")
-    yield Claim(
-        claim="softmax, constant lambda 0.05, 0.1 and 0.2: the paper's 30 starts that align",
-        required="all 30, at each",
-        origin=PROTOTYPE,
-        measured=", ".join(f"{row.aligned} of {row.runs}" for row in published.itertuples()),
-        passed=bool((published["aligned"] == published["runs"]).all()),
-    )
+def findings(tables: Tables) -> Iterator[Finding]:
     shares = tables["shares"].set_index(["gate", "lam"])
     row = shares.loc[("softmax", 0.1)]
-    yield Claim.at_least(
-        "... of random starts, lambda 0.1: share that aligns", row["aligned"], 0.99,
-        low=row["aligned_low"], high=row["aligned_high"], origin=BEFORE,
-    )  # fmt: skip
-    softmax, erf = shares.loc["softmax"], shares.loc["erf"]
-    yield Claim(
-        claim="softmax: runs that end at the swapped point, at any lambda",
-        required="none",
-        origin=BEFORE,
-        measured=f"{softmax['swapped'].max():.3f} at most",
-        interval=f"(erf: up to {erf['swapped'].max():.3f})",
-        passed=bool((softmax["swapped"] == 0).all()),
+    yield Finding(
+        text="With softmax in place of erf and lambda = 0.1 a share of {} of the runs of PGD from "
+        f"random starts find k* and v* (erf: {shares.loc[('erf', 0.1), 'aligned']:.2f}).",
+        value=row["aligned"],
+        low=row["aligned_low"],
+        high=row["aligned_high"],
+        form=".3f",
+        required="at least 0.99",
+        holds=bool(row["aligned_low"] >= 0.99),
     )
-    slopes = tables["slopes"].set_index("gate")["slope"]
-    yield Claim(
-        claim="smallest slope of the risk with k at v*, over all v and lambda: softmax",
-        required="above 1e-3: the swapped point does not exist",
-        origin=BEFORE,
-        measured=f"{slopes['softmax'].min():.2g}",
-        passed=bool(slopes["softmax"].min() > 1e-3),
+    softmax, erf = (shares.loc[gate, "swapped"].max() for gate in ("softmax", "erf"))
+    slopes = tables["slopes"].groupby("gate")["slope"]
+    least, most = slopes.min()["softmax"], slopes.max()["erf"]
+    yield Finding(
+        text="The swapped point does not exist for softmax: with k at v* its risk has a slope of "
+        f"{{}} or more at every v and lambda (erf: {most:.0g}), and a share of {softmax:g} of its "
+        f"runs at most end there (erf: {erf:.3f}).",
+        value=least,
+        form=".3f",
+        required="slope above 1e-3 (erf: below 1e-6), and no run",
+        holds=bool(least > 1e-3 and most < 1e-6 and softmax == 0),
     )
-    yield Claim(
-        claim="... erf, whose runs end there",
-        required="below 1e-6: the swapped point exists",
-        origin=BEFORE,
-        measured=f"{slopes['erf'].max():.2g}",
-        passed=bool(slopes["erf"].max() < 1e-6),
-    )
-    minima = tables["fixed_points"].query("gate == 'softmax' and kind == 'minimum'")
-    yield Claim(
-        claim="softmax on the manifold: minima, at any lambda",
-        required="(1, 1) and no other",
-        origin=IDENTITY,
-        measured=" and ".join(
-            sorted({f"({k:g}, {n:g})" for k, n in minima[["kappa", "nu"]].values})
-        ),
-        passed=bool((minima[["kappa", "nu"]] == 1).all(axis=None)),
-    )
-    best = tables["yardsticks"].query("gamma == 1")
-    apart = abs(best["softmax"] - best["bayes"]) / best["bayes_stderr"]
-    yield Claim(
-        claim="gamma = 1: the best softmax is Bayes: lambda / sqrt(d/2), standard errors apart",
-        required="lambda within 1%, risk within 4 standard errors",
-        origin=IDENTITY,
-        measured=f"{(best['softmax_lam'] / np.sqrt(best['d'] / 2)).max():.4f}, {apart.max():.1f}",
-        passed=bool(
-            (abs(best["softmax_lam"] / np.sqrt(best["d"] / 2) - 1) < 0.01).all()
-            and (apart < 4).all()
-        ),
-    )
-    yield from learned_claims(tables["learned"])
-
-
-def learned_claims(learned: pd.DataFrame) -> Iterator[Claim]:
-    from slr.dynamics.experiment import EXPERIMENTS
-    from slr.yardsticks import best_oracle_lam, oracle_excess_risk
-
+    learned = tables["learned"]
     last = learned[learned["step"] == learned["step"].max()].set_index("gate")
-    task = EXPERIMENTS["pgd-small-lambda"].task
-    best = float(oracle_excess_risk(task, best_oracle_lam(task)))
-    for gate in GATES:
-        rows = last.loc[gate]
-        yield Claim.at_least(
-            f"{gate}, lambda learned: share of runs that aligns",
-            rows["aligned"].mean(),
-            0.99,
-            origin=AFTER_FIRST,
-        )
-    yield Claim.at_most(
-        "... softmax: excess risk at the end, in every run", last.loc["softmax", "excess_risk"],
-        1e-3, origin=AFTER_FIRST,
-    )  # fmt: skip
-    ratio = last.loc["erf"].query("aligned")["excess_risk"] / best
-    yield Claim.at_most(
-        "... erf: excess risk of aligned runs, over that of the best constant lambda", ratio, 1.01,
-        origin=AFTER_FIRST,
-    )  # fmt: skip
+    runs = last.loc["softmax", "aligned"]
+    yield Finding(
+        text="Where lambda is learned too, a share of {} of softmax runs find k* and v* (erf: "
+        f"{last.loc['erf', 'aligned'].mean():.2f}); every softmax run ends at an excess risk of "
+        f"{last.loc['softmax', 'excess_risk'].max():.0e} or less.",
+        **share(runs.sum(), len(runs)),
+    )
 
 
 def says(tables: Tables) -> Said:

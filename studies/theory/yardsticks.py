@@ -1,25 +1,14 @@
 """Yardsticks for any predictor: the risks of Bayes, oracle, best linear and zero, by d and L."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from studies.study import (
-    AUDIT,
-    EARLIER,
-    Claim,
-    Figure,
-    Result,
-    Said,
-    SlrOptions,
-    Tables,
-    progress_bar,
-    slr_study,
-)
+from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
 if TYPE_CHECKING:
     from slr.task import Task
@@ -133,56 +122,6 @@ def plot_yardsticks(tables: Mapping[str, Any], caption: str) -> Figure:
         axes[2].legend(loc="lower left")
         figure.suptitle(caption, fontsize=9)
         return figure
-
-
-def claims(tables: Tables) -> Iterator[Claim]:
-    last = tables["against_d"].iloc[-1]
-    gap = last["oracle"] - last["bayes"]
-    yield Claim(
-        claim=f"excess risk of the oracle minus that of Bayes, d = {last['d']:.0f}",
-        paper="tends to 0 (Corollary 2)",
-        required="below 0.001",
-        origin=EARLIER,
-        measured=f"{gap:.1e}",
-        passed=bool(gap < 0.001),
-    )
-    table = tables["corollary"].assign(gap=lambda x: x["oracle"] - x["bayes_at_most"])
-    growing = table[table["regime"] == "L = sqrt(d)"].iloc[-1]
-    yield Claim(
-        claim=f"... with L = sqrt(d), d = {growing['d']:.0e}",
-        paper="tends to 0 if lam sqrt(L) tends to 0 and lam sqrt(d) to infinity (Corollary 2)",
-        required="below 0.001",
-        origin=AUDIT,
-        measured=f"{growing['oracle']:.1e}",
-        passed=bool(growing["oracle"] < 0.001),
-    )
-    smallest = table[table["regime"] == "L = d"]["gap"].min()
-    yield Claim(
-        claim="... with L = d, where no lam meets both conditions: smallest over all d",
-        required="above 0.1: it does not tend to 0",
-        origin=AUDIT,
-        measured=f"{smallest:.3f}",
-        passed=bool(smallest > 0.1),
-    )
-    ends = table[table["regime"] != "L = d"].groupby("regime").last()
-    error = (ends["oracle"] / ends["predicted"] - 1).abs().max()
-    yield Claim(
-        claim="... relative to the rate predicted, at the largest d: largest error",
-        required="at most 0.05: the next terms are of order 1/log(d)^2",
-        origin=AUDIT,
-        measured=f"{error:.4f}",
-        passed=bool(error <= 0.05),
-    )
-    last = tables["against_L"].iloc[-1]
-    share = last["linear"] / last["zero"]
-    yield Claim(
-        claim=f"risk of the best linear predictor relative to guessing 0, L = {last['L']:.0f}",
-        paper="tends to 1 (Proposition 3)",
-        required="above 0.99",
-        origin=EARLIER,
-        measured=f"{share:.4f}",
-        passed=bool(share > 0.99),
-    )
 
 
 def says(tables: Tables) -> Said:
