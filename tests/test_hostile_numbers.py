@@ -363,4 +363,4 @@ def test_a_closed_pipe_ends_a_command_quietly() -> None:
 @pytest.mark.slow
 def test_a_study_whose_pipe_is_closed_is_whole(here: Path) -> None:
     assert end_without_reader(["yardsticks", "--smoke", "--output", "out"]) == (b"", 141)
-    assert (here / "out" / "yardsticks" / "files.json").is_file()
+    assert (here / "out" / "yardsticks" / "settings.json").is_file()
