@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint pytest coverage bench docs picture notebooks models constraints clean
+.PHONY: help setup reproduce test lint pytest coverage bench docs notebooks models constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,9 +46,6 @@ bench: $(READY) ## the measurements behind the claims on speed and memory
 
 docs: $(READY) ## the documentation as a site, into build/docs, with the report in front if it is there
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-
-picture: $(READY) ## the moving picture of README, played on the report (needs chromium)
-	$(BIN)/python docs/picture.py $(ARGS)
 
 notebooks: $(READY) ## run the notebooks again and keep what they show
 	PYTHONWARNINGS="ignore:IProgress not found" $(BIN)/jupyter nbconvert --to notebook --execute \

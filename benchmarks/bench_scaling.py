@@ -1,20 +1,13 @@
-"""Claim: memory does not grow with the sentences, and one layer costs one layer.
+"""Claim: one layer costs one layer, bfloat16 half of the space, and twelve layers fit in memory.
 
-stream    Peak memory and accuracy of fits from sums (mean difference, LDA, ridge) to sentences of
-          the wide grammar at MiniLM's layer 1, of which no state is kept, beside a fit to states
-          that are. Target: the largest number takes at most 5% more memory than the smallest.
-          oneDNN keeps a compiled kernel for each shape of a batch, 1024 of them unless the
-          environment says otherwise: that grows at first, so it is limited to 64 here, and the
-          default is shown beside it. At layer 0, the embeddings, no matrix is multiplied: what is
-          left there is the memory of the fits themselves.
 layer     Seconds and bytes from disk to read one layer of twelve, beside the first version's layout
           (one file, in which the layers of a sentence lie side by side). Target: no byte twice.
 bfloat16  Bytes on disk and accuracies of probes on MiniLM, beside float32.
 twelve    Peak memory of extracting all splits of `sentiment` with a model of 12 layers x 768 (MPNet
           if it is downloaded, else BERT-base with random weights). Target: under 2 GiB.
 
-`bench_scaling.py` runs all parts on few sentences, `bench_scaling.py stream --all` one part on as
-many as its claim names: 10^6 sentences, or all data. A target that is missed gives exit code 1.
+`bench_scaling.py` runs all parts on few sentences, `bench_scaling.py layer --all` one part on as
+many as its claim names, or all data. A target that is missed gives exit code 1.
 """
 
 import json
@@ -25,16 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-PARTS = ("stream", "layer", "bfloat16", "twelve")
-LAYER, POSITION = int(os.environ.get("LAYER", "1")), "informative"
+PARTS = ("layer", "bfloat16", "twelve")
 JUDGED = ("test", "ood_tokens", "ood_structure", "ood_structure_tokens")
-KINDS = ("mean difference", "lda", "ridge")
 
 
 def main(arguments: list[str]) -> None:
@@ -56,12 +46,11 @@ def main(arguments: list[str]) -> None:
         raise SystemExit("a target is missed")
 
 
-def inside(part: str, n: int, **environment: str) -> dict[str, Any]:
+def inside(part: str, n: int) -> dict[str, Any]:
     """The result of a part in a fresh process, with its peak memory."""
     command = [sys.executable, __file__, "--inside", part, str(n)]
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
-    environment = os.environ | environment
-    output = subprocess.run(command, check=True, env=environment, **options).stdout
+    output = subprocess.run(command, check=True, **options).stdout
     return dict(json.loads(output.splitlines()[-1]))
 
 
@@ -69,92 +58,6 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = run()
     return time.perf_counter() - start, result
-
-
-# ---- streaming fits
-
-
-def measure_stream(everything: bool) -> bool:
-    sizes = [10**4, 10**5, 10**6] if everything else [2000, 10_000]
-    print("sentences  fit                  peak MiB  seconds  " + "  ".join(JUDGED))
-    peaks = []
-    for n in sizes:
-        streamed = inside("stream", n, ONEDNN_PRIMITIVE_CACHE_CAPACITY="64")
-        peaks.append(streamed["peak_mib"])
-        show(n, streamed)
-    for n in sizes:
-        print(f"layer 0: {n} sentences, {inside('stream', n, LAYER='0')['peak_mib']:.0f} MiB")
-    for n in sizes[:2]:
-        print(f"with 1024 kernels: {n} sentences, {inside('stream', n)['peak_mib']:.0f} MiB")
-        show(n, inside("stored", n, ONEDNN_PRIMITIVE_CACHE_CAPACITY="64"))
-    print(f"memory of the largest over the smallest: {peaks[-1] / peaks[0]:.3f} (target: 1.05)")
-    return peaks[-1] <= 1.05 * peaks[0]
-
-
-def show(n: int, measured: dict[str, Any]) -> None:
-    for kind, accuracies in measured["accuracies"].items():
-        shown = "  ".join(f"{accuracies[name]:{len(name)}.3f}" for name in JUDGED)
-        cost = f"{measured['peak_mib']:8.0f}  {measured['seconds']:7.0f}"
-        print(f"{n:9d}  {kind:<21}{cost}  {shown}", flush=True)
-
-
-def wide_states(model: Any, tokenizer: Any) -> dict[str, Any]:
-    from data_gen import build_dataset
-    from probing.states.extraction import extract
-
-    dataset = build_dataset("sentiment-wide")
-    options: dict[str, Any] = {"positions": (POSITION,), "layers": [LAYER]}
-    return {name: extract(model, tokenizer, dataset[name], **options) for name in JUDGED}
-
-
-def judged(probe: Any, states: dict[str, Any]) -> dict[str, float]:
-    return {
-        name: float(probe.score(part.at(LAYER, POSITION), part.tokens.labels))
-        for name, part in states.items()
-    }
-
-
-def sentences(n: int) -> Any:
-    from data_gen import stream_dataset
-
-    return islice(iter(stream_dataset("sentiment-wide", "train", seed=0, whole=True)), n)
-
-
-def inside_stream(n: int) -> dict[str, Any]:
-    from probing.models.pretrained import load_model
-    from probing.probes.streaming import Moments
-    from probing.states.extraction import streamed
-
-    model, tokenizer = load_model("minilm")
-    moments, start = Moments([0, 1]), time.perf_counter()
-    options: dict[str, Any] = {"positions": (POSITION,), "layers": [LAYER]}
-    for states in streamed(model, tokenizer, sentences(n), **options):
-        moments.update(states.at(LAYER, POSITION), states.tokens.labels)
-    seconds, held_out = time.perf_counter() - start, wide_states(model, tokenizer)
-    probes = {f"{kind}, sums": moments.probe(kind) for kind in KINDS}
-    accuracies = {kind: judged(probe, held_out) for kind, probe in probes.items()}
-    return {"seconds": seconds, "accuracies": accuracies}
-
-
-def inside_stored(n: int) -> dict[str, Any]:
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-    from probing.models.pretrained import load_model
-    from probing.probes.linear import LinearProbe
-    from probing.states.extraction import extract
-
-    model, tokenizer = load_model("minilm")
-    rows, start = list(sentences(n)), time.perf_counter()
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    states = extract(model, tokenizer, columns, positions=(POSITION,), layers=[LAYER])
-    X, y = states.at(LAYER, POSITION), states.tokens.labels
-    probes = {
-        "lda of scikit-learn": LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1e-3).fit(X, y),
-        "logistic, stored": LinearProbe(C=0.01).fit(X, y),
-    }
-    seconds, held_out = time.perf_counter() - start, wide_states(model, tokenizer)
-    accuracies = {kind: judged(probe, held_out) for kind, probe in probes.items()}
-    return {"seconds": seconds, "accuracies": accuracies}
 
 
 # ---- one layer of twelve

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +57,11 @@ def stream_dataset(
     *,
     seed: int | None = None,
     n_shards: int = 1,
-    whole: bool = False,
 ) -> IterableDataset:
     """The sentences of one split as a ``datasets.IterableDataset`` of any length.
 
     Every sentence comes exactly once, in the order of the grammar or, with a seed, shuffled.
-    ``n_shards`` is the number of workers that can share the stream. ``whole`` streams all sentences
-    of a split that the spec samples: they may be more than any disk holds.
+    ``n_shards`` is the number of workers that can share the stream.
 
     >>> for row in stream_dataset("sentiment", "test", seed=0):
     ...     print(row["text"])
@@ -75,7 +72,7 @@ def stream_dataset(
     if split not in spec.splits:
         problem = f"{shortened(spec.name, 80)} has no split {quoted(split)}"
         raise DatasetError(f"{problem}; it has {listed(spec.splits)}")
-    sentences = replace(spec.splits[split], sample=0) if whole else spec.splits[split]
+    sentences = spec.splits[split]
     n = sentences.n_sentences
     if not 1 <= n_shards <= n:
         raise DatasetError(f"n_shards must be from 1 to the {n} sentences, not {quoted(n_shards)}")

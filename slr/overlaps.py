@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slr.checks import check_whole
-from slr.memory import check_memory
 from slr.task import FloatArray, Task, Truth
 
 GRAM_TOLERANCE = 1e-9
@@ -96,7 +95,6 @@ Rngs = np.random.Generator | Sequence[np.random.Generator]
 def rng_per_run(rng: Rngs, runs: int) -> list[np.random.Generator]:
     """One generator per run (a single one spawns them), so run 7 alone equals run 7 of thirty."""
     check_whole(0, runs=runs)
-    check_memory(f"{runs:.3g} runs", 1000.0 * runs)
     rngs = rng.spawn(int(runs)) if isinstance(rng, np.random.Generator) else list(rng)
     if len(rngs) != runs:
         raise ValueError(f"{len(rngs)} random generators for {runs} runs; give one, or one per run")

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slr.checks import HUGE, as_floats, check_between, check_whole
-from slr.memory import check_memory
 
 FloatArray = npt.NDArray[np.float64]
 LARGEST_D = 10**18  # an integer in every table
@@ -72,7 +71,6 @@ def sample_truth(task: Task, rng: np.random.Generator) -> Truth:
     >>> sample_truth(task, rng).k_star.shape
     (400,)
     """
-    check_memory(f"two vectors of dimension {task.d:.3g}", 64.0 * task.d)
     frame, _ = np.linalg.qr(rng.standard_normal((task.d, 2)))
     return Truth(frame[:, 0].copy(), frame[:, 1].copy())
 
@@ -91,7 +89,6 @@ def sample_batch(task: Task, truth: Truth, n: int, rng: np.random.Generator) -> 
     ((5, 10, 400), (5,))
     """
     check_whole(0, n=n)
-    check_memory(f"a batch of {n:.3g} sequences", 16.0 * n * task.L * task.d)
     X = rng.standard_normal((int(n), task.L, task.d))
     location = rng.integers(task.L, size=n)
     rows = np.arange(n)

@@ -18,7 +18,6 @@ from scipy.special import expit, lambertw, logsumexp, softmax
 
 from slr.checks import check_size, check_whole
 from slr.gates import softmax as softmax_gate
-from slr.memory import check_memory
 from slr.overlaps import ALIGNED
 from slr.risks import RiskGate, excess_risk
 from slr.task import FloatArray, Task
@@ -48,9 +47,6 @@ def chunk_sizes(task: Task, n_samples: int, n_informative: int = 1) -> list[int]
     """Sizes of chunks that fit into memory and make up n_samples sequences."""
     check_whole(2, n_samples=n_samples)
     check_whole(1, most=task.L, n_informative=n_informative)
-    # Of every sample one number is kept, of every chunk its size, and of one chunk all tokens.
-    check_memory(f"{n_samples:.3g} samples", 16.0 * n_samples)
-    check_memory(f"a sequence of {task.L:.3g} tokens", 40.0 * task.L)
     chunk = max(1, MAX_TOKENS // task.L)
     return [min(chunk, n_samples - first) for first in range(0, n_samples, chunk)]
 

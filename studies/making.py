@@ -21,7 +21,7 @@ MOST_NAMED = 3  # settings in an error line
 
 
 def is_made(study: Study, options: Options) -> bool:
-    """Whether the result is complete and current."""
+    """Whether the result is there and current."""
     return is_current(study.output_of(options), settings_of(study, options))
 
 
@@ -36,7 +36,7 @@ def make(study: Study, options: Options) -> Path:
         check_settings(study, options)
         if (folder / SETTINGS).exists():
             raise FileExistsError(
-                f"{folder} was made by other code or of other inputs, or is not whole; "
+                f"{folder} was made by other code or of other inputs; "
                 "choose another folder or add --overwrite"
             )
     check_output(folder, overwrite=options.overwrite, study=study.name)
@@ -88,13 +88,7 @@ def check_settings(study: Study, options: Options) -> None:
     folder = study.output_of(options)
     if options.overwrite or not (folder / SETTINGS).is_file():
         return
-    try:
-        earlier = dict(read_json(folder / SETTINGS))
-    except (ValueError, TypeError):  # whose result it is cannot be known
-        raise FileExistsError(
-            f"{folder / SETTINGS} is damaged; delete {folder} or choose another folder"
-        ) from None
-    if changes := differences(earlier, settings_of(study, options)):
+    if changes := differences(read_json(folder / SETTINGS), settings_of(study, options)):
         others = f" and {len(changes) - MOST_NAMED} more" if len(changes) > MOST_NAMED else ""
         raise FileExistsError(
             f"{folder} was made with other settings ({', '.join(changes[:MOST_NAMED])}{others}); "

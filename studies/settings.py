@@ -35,7 +35,7 @@ FRAME = {  # modules of studies/ that handle results without changing them
     f"studies.{name}"
     for name in (
         "study bounds making rendering settings workers command_line ending catalogue "
-        "storage.results storage.files storage.tables"
+        "storage.results storage.tables"
     ).split()
 }
 PLACES = {  # where and how, not what

@@ -17,12 +17,3 @@ def to_folder(path: Path) -> None:
 
 def to_half(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
-
-
-def to_same_size_and_time(path: Path) -> None:
-    """One bit is another; the size and the time of change are as before."""
-    before = path.stat()
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

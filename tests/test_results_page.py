@@ -23,8 +23,7 @@ from studies.pages.results import WIDTH, Options, page_of, times_part
 from studies.practice import bridge, figure1
 from studies.practice.probed import PROBED
 from studies.rendering import markdown_table
-from studies.storage.files import contents
-from studies.storage.results import FILES, result_folder, write_json
+from studies.storage.results import result_folder
 from studies.study import Claim, Study, Tables
 from studies.theory import paper
 
@@ -147,8 +146,6 @@ def test_another_number_gives_another_page(results: Path) -> None:
     table = pd.read_parquet(folder / "dots.parquet")
     table["accuracy"] = 0.125
     table.to_parquet(folder / "dots.parquet")
-    (folder / FILES).unlink()
-    write_json(folder / FILES, contents(folder))  # as if it was made so
     assert "0.12 [0.25, 0.50]" in page(results)
     assert page(results) != before
 
@@ -156,7 +153,7 @@ def test_another_number_gives_another_page(results: Path) -> None:
 def test_what_is_missing_or_half_there_is_named(results: Path) -> None:
     assert "Not made yet: `python scripts/bridge.py`" in page(results)
     assert "Not made yet: `python scripts/figure1.py`" not in page(results)
-    (results / "figure1" / "dots.parquet").unlink()  # files.json still lists it
+    (results / "figure1" / "dots.parquet").unlink()
     with pytest.raises(ValueError, match=r"dots\.parquet is missing; .*scripts/figure1\.py"):
         page(results)
     shutil.rmtree(results / "figure1")

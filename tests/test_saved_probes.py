@@ -20,7 +20,6 @@ from probing.probes.location import LocationProbe
 from probing.probes.saved.folder import ARRAYS, DESCRIPTION, load_probe, save_probe
 from probing.probes.saved.probe import Origin, SavedProbe, SavedProbeError, word_around
 from probing.probes.splits import POOLED
-from probing.probes.streaming import Moments
 from probing.states.extraction import extract
 from probing.states.parts import ActivationError
 from probing.states.tokens import tokenise
@@ -87,17 +86,6 @@ def test_a_probe_saved_and_loaded_gives_the_same_bits(
     assert loaded.labels == expected
     assert loaded.estimator.get_params() == saved.estimator.get_params()
     assert_same_attributes(saved.estimator, loaded.estimator)
-
-
-def test_a_probe_from_sums_is_saved_like_any_other(subject: Subject, tmp_path: Path) -> None:
-    train = own_dataset(ROWS)["train"]
-    states = extract(*subject, train, positions=("mean",))
-    moments = Moments([0, 1, 2]).update(states.at(1, "mean"), states.tokens.labels)
-    labels = train.features["label"].names
-    saved = SavedProbe.of(moments.probe("lda"), "mean", 1, labels, Origin.of("here", subject[0]))
-    save_probe(tmp_path / "probe", saved)
-    again = load_probe(tmp_path / "probe").apply(*subject, TEXTS)
-    pd.testing.assert_frame_equal(again, saved.apply(*subject, TEXTS), check_exact=True)
 
 
 def assert_same_attributes(ours: Any, theirs: Any) -> None:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from small_models import bert, forward_rows, said
 
 from probing.models.presets import build_model
-from probing.states.extraction import POSITIONS, extract, streamed
+from probing.states.extraction import POSITIONS, extract
 from probing.states.parts import ActivationError
 from probing.states.store import FINISHED, LOCK
 from probing.states.tokens import States
@@ -347,13 +347,3 @@ def test_layers_that_are_not_there_are_refused(
 ) -> None:
     with pytest.raises(ActivationError, match=message):
         extract(bert(len(tokenizer)), tokenizer, rows, layers=layers)
-
-
-def test_a_stream_of_sentences_has_the_states_of_all_at_once(rows: Any, tokenizer: Any) -> None:
-    model = bert(len(tokenizer))
-    stream = ({name: column[i] for name, column in rows.items()} for i in range(len(rows["text"])))
-    parts = list(streamed(model, tokenizer, stream, chunk=7, layers=[1]))
-    assert [len(part) for part in parts[:-1]] == [7] * (len(parts) - 1)
-    together = np.concatenate([part.at(1, "mean") for part in parts])
-    whole = extract(model, tokenizer, rows).at(1, "mean")
-    np.testing.assert_allclose(together, whole, atol=TOLERANCE)

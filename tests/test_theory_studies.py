@@ -282,7 +282,7 @@ def test_a_sweep_makes_a_table_and_a_figure(
     assert len(table) == 3 * 2 * 2
     assert set(table["n_steps"]) == {100}
     assert {path.name for path in folder.iterdir()} == {
-        "cells.parquet", "settings.json", "files.json", "sweep.png", "sweep.pdf",
+        "cells.parquet", "settings.json", "sweep.png", "sweep.pdf",
     }  # fmt: skip
     assert not sweep.rows_folder(options, "sweep").exists()
     make(sweep.STUDY, replace(options, jobs=2))  # how, not what

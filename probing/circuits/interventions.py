@@ -12,11 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from concept_erasure import LeaceEraser, LeaceFitter  # type: ignore[import-untyped]
+from concept_erasure import LeaceEraser  # type: ignore[import-untyped]
 from torch import Tensor
 
 from probing.arrays import FloatArray
-from probing.probes.streaming import Moments
 from probing.states.anatomy import anatomy_of, read_by
 from probing.states.attention import Call, attending
 from probing.states.tokens import Tokens
@@ -128,19 +127,6 @@ class Leace(Edit):
         """
         X = torch.as_tensor(np.asarray(states), dtype=torch.float64)
         eraser = LeaceEraser.fit(X, torch.as_tensor(np.asarray(concept), dtype=torch.float64))
-        return cls(eraser.proj_left, eraser.proj_right, eraser.bias)
-
-    @classmethod
-    def from_moments(cls, moments: Moments) -> Self:
-        """Fit to the moments of states that were never all in memory; the concept is the label."""
-        labels = slice(1, None) if len(moments.labels) == 2 else slice(None)
-        cross = moments.cross[:, labels]
-        fitter = LeaceFitter(*cross.shape, dtype=torch.float64)
-        fitter.n = torch.tensor(len(moments))
-        fitter.mean_x = torch.from_numpy(moments.mean)
-        fitter.sigma_xx_ = torch.from_numpy(moments.scatter)
-        fitter.sigma_xz_ = torch.from_numpy(np.ascontiguousarray(cross))
-        eraser = fitter.eraser
         return cls(eraser.proj_left, eraser.proj_right, eraser.bias)
 
     def __call__(self, states: Tensor) -> Tensor:

@@ -30,12 +30,10 @@ from transformers import (
 from probing.models.augmentation import Augmentation, augment
 from probing.models.inspection.checkpoints import last_checkpoint
 from slr.checks import check_between, check_whole
-from slr.memory import check_memory
 
 SNAPSHOTS = "snapshots"
 LARGEST_BATCH = 10**6  # sentences, which go through the model at once
 LARGEST_SEED = 2**32 - 1  # of numpy's older generators, which the Trainer sets
-SENTENCE_BYTES, TOKEN_BYTES = 400, 8  # of a sentence in a list of epochs, as measured
 
 
 class TrainingError(ValueError):
@@ -76,9 +74,6 @@ def augmented_epochs(
     An encoder has one token at each end that is not a word, [CLS] and [SEP], a decoder none;
     ``stop`` is the id of the full stop, if there is one.
     """
-    n_tokens = sum(map(len, token_ids))
-    n_bytes = SENTENCE_BYTES * len(token_ids) + TOKEN_BYTES * n_tokens
-    check_memory(f"training for {config.epochs:.3g} epochs", float(config.epochs) * n_bytes)
     rng = np.random.default_rng([config.seed, 1])
 
     def augmented(ids: list[int]) -> list[int]:

@@ -7,10 +7,9 @@ every token of encoders, decoders and RoBERTa has the position that it has in an
 and no token attends to padding.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,23 +126,6 @@ def extract(
         attention=store.array("attention") if attention else None,
         logits=store.array("logits") if logits else None,
     )
-
-
-def streamed(
-    model: Any, tokenizer: Any, rows: Iterable[Any], *, chunk: int = 4096, **options: Any
-) -> Iterator[States]:
-    """The states of any number of sentences, ``chunk`` sentences at a time; nothing is kept.
-
-    ``rows`` are dictionaries, such as those of ``stream_dataset``; options are those of
-    ``extract``.
-
-    >>> for states in streamed(model, tokenizer, stream_dataset("sentiment"), layers=[3]):
-    ...     moments.update(states.at(3, "informative"), states.tokens.labels)
-    """
-    remaining = iter(rows)
-    while part := list(islice(remaining, chunk)):
-        columns = {name: [row[name] for row in part] for name in part[0]}
-        yield extract(model, tokenizer, columns, **options)
 
 
 def _computed(

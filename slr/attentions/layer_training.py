@@ -22,8 +22,7 @@ from slr.attentions.layer import Architecture, Parameters, predict, start_parame
 from slr.attentions.layer_measures import Measures, measure
 from slr.attentions.layer_sampling import Stars, generator_of, sample_sequences, sample_stars
 from slr.checks import check_between, check_whole
-from slr.dynamics.trajectory import check_log, logged_steps, tidy
-from slr.memory import check_memory
+from slr.dynamics.trajectory import LONGEST, logged_steps, tidy
 from slr.task import FloatArray, Task
 
 if TYPE_CHECKING:
@@ -57,16 +56,7 @@ class LayerTraining:
         check_whole(0, seed=self.seed)
         check_whole(1, batch_size=self.batch_size, n_test=self.n_test, log_every=self.log_every)
         check_between(1e-300, 1e300, step_size=self.step_size)
-        self.check_memory()
-
-    def check_memory(self) -> None:
-        """Refuse a layer, a batch or a log that does not fit into memory."""
-        d, L, p = self.task.d, self.task.L, self.architecture.width
-        p = d if self.architecture.released else p
-        check_memory(f"a layer of dimension {d:.3g}", 40.0 * d * p)  # K, V, Q and their gradients
-        check_log(1, self.n_steps, self.log_every)
-        check_memory(f"a batch of {self.batch_size:.3g} sequences", 4.0 * self.batch_size * L * d)
-        check_memory(f"a test set of {self.n_test:.3g} sequences", 4.0 * self.n_test * L * d)
+        check_whole(0, most=LONGEST, n_steps=self.n_steps)
 
 
 @dataclass(frozen=True)

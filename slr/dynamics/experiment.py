@@ -11,7 +11,7 @@ import numpy as np
 from slr.checks import HUGE, check_size, check_whole, quoted
 from slr.dynamics import reduced
 from slr.dynamics.steps import MIN_D_SGD
-from slr.dynamics.trajectory import LONGEST, Trajectory, check_log
+from slr.dynamics.trajectory import LONGEST, Trajectory
 from slr.overlaps import Overlaps, start_on_manifold, start_on_sphere
 from slr.risks import RiskGate, gate_module
 from slr.task import Task
@@ -62,12 +62,6 @@ class Experiment:
     def task(self) -> Task:
         """The task that is trained on."""
         return Task(self.d, self.L, self.gamma, self.noise_std)
-
-    def check_memory(self, *, sgd: bool = False) -> None:
-        """Refuse runs, logs and batches that do not fit into memory; ``sgd``: batches anyway."""
-        check_log(self.runs, self.n_steps, self.log_every)
-        if sgd or self.optimiser == "sgd":
-            reduced.check_batch(self.task, self.batch_size)
 
 
 SMALL_LAMBDA = Experiment(log_every=200, runs=30)
@@ -123,7 +117,6 @@ def run_experiment(
     >>> run_experiment(EXPERIMENTS["pgd-manifold"]).outcomes()["aligned"].all()
     np.True_
     """
-    experiment.check_memory()
     rng = np.random.default_rng(experiment.seed) if rng is None else rng
     start_rng, noise_rng = rng.spawn(2)
     if start is None:

@@ -18,8 +18,7 @@ from slr.dynamics.batch_step import empty_batch, sgd_step
 from slr.dynamics.groups import Group, groups_of
 from slr.dynamics.steps import MIN_D_SGD, embedding
 from slr.dynamics.threads import in_threads
-from slr.dynamics.trajectory import Trajectory, check_log, logged_steps
-from slr.memory import check_memory
+from slr.dynamics.trajectory import Trajectory, logged_steps
 from slr.overlaps import Overlaps, Rngs, check_gram, rng_per_run
 from slr.risks import RiskGate, excess_risk, gate_module
 from slr.task import FloatArray, Task
@@ -57,7 +56,6 @@ def pgd(
     array([  0,  50, 100])
     """
     states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
-    check_log(len(states), n_steps, log_every)
     steps = logged_steps(n_steps, log_every)
     log = _pgd_log(task, states, settings, steps, gate, learn_lam=learn_lam, progress=progress)
     return _trajectory(task, steps, log, settings, gate, learn_lam)
@@ -92,10 +90,8 @@ def sgd(
             f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for {d=}"
         )
     check_whole(1, batch_size=batch_size)
-    check_batch(task, batch_size)
     states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
     model = gate_module(gate).model(task, settings[0, 0], settings[0, 0])  # for its weights alone
-    check_log(len(states), n_steps, log_every)
     all_steps = logged_steps(n_steps, log_every)
     # Drawing normals is half of the work, and SFC64 is the fastest generator of numpy.
     seeds = [child.integers(2**32, size=8) for child in rng_per_run(rng, len(states))]
@@ -113,11 +109,6 @@ def sgd(
     most = max(1, BLOCK_TOKENS // (batch_size * task.L))
     log = _in_blocks(advance, states, all_steps, progress, most)
     return _trajectory(task, all_steps, log, settings, gate, learn_lam)
-
-
-def check_batch(task: Task, batch_size: int) -> None:
-    """Refuse a batch whose tokens do not fit into memory (slr/dynamics/batch_step.py)."""
-    check_memory(f"a batch of {batch_size:.3g} sequences", 8.0 * batch_size * (4 * task.L + 7))
 
 
 def _prepare(

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slr.checks import check_whole
-from slr.memory import check_memory
 from slr.overlaps import Overlaps, distance_to_manifold
 from slr.risks import RiskGate, excess_risk
 from slr.task import FloatArray, Task
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LONGEST = 10**15  # steps: more would take decades
-# As measured, of a run with its random generator, of a logged state, and of its row in a table.
-RUN_BYTES, STATE_BYTES, ROW_BYTES = 1000, 60, 280
 ALIGNMENT = 0.95  # a direction above it counts as found; at 0.99 runs are still creeping
 
 
@@ -119,25 +116,10 @@ def alignment(overlaps: Overlaps) -> Any:
     return np.sign(kappa * nu) * np.minimum(abs(kappa), abs(nu))
 
 
-def n_logged(n_steps: int, log_every: int) -> int:
-    """An upper bound of the number of logged steps."""
-    return 2 + int(n_steps) // int(log_every)
-
-
-def check_log(runs: int, n_steps: int, log_every: int, *, table: bool = False) -> None:
-    """Refuse a log that does not fit into memory, or its table, and more runs than do."""
-    check_whole(0, most=LONGEST, n_steps=n_steps)
-    check_whole(1, log_every=log_every)
-    rows = n_logged(n_steps, log_every)
-    what = f"{runs:.3g} runs with {rows:.3g} logged steps each"
-    check_memory(what, float(runs) * (RUN_BYTES + rows * (ROW_BYTES if table else STATE_BYTES)))
-
-
 def logged_steps(n_steps: int, log_every: int) -> npt.NDArray[np.int64]:
     """0, log_every, 2 log_every, ... and n_steps."""
     check_whole(0, most=LONGEST, n_steps=n_steps)
     check_whole(1, log_every=log_every)
-    check_memory(f"a log of {n_logged(n_steps, log_every):.3g} steps", 16.0 * n_steps / log_every)
     steps = np.arange(0, n_steps + 1, log_every, dtype=np.int64)
     return steps if steps[-1] == n_steps else np.append(steps, np.int64(n_steps))
 

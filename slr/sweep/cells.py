@@ -17,7 +17,7 @@ from slr.checks import quoted
 from slr.dynamics.experiment import Experiment, run_experiment
 from slr.dynamics.threads import thread_limit
 from slr.overlaps import Overlaps
-from slr.sweep.grid import MOST_VALUES, Grid, Value, check_cells, expand_range
+from slr.sweep.grid import MOST_VALUES, Grid, Value, expand_range
 
 
 def train_cell(settings: Mapping[str, Any]) -> dict[str, float]:
@@ -69,7 +69,6 @@ def cell_grid(axes: Mapping[str, Any]) -> Grid:
     varied: dict[str, tuple[Value, ...]] = {}
     for name, values in axes.items():
         varied[name] = _values(name, known[name].type, values)
-        check_cells(math.prod(map(len, varied.values())))
     grid = Grid({name: varied.get(name, (field.default,)) for name, field in known.items()})
     for name, values in varied.items():
         for value in values:
@@ -77,10 +76,6 @@ def cell_grid(axes: Mapping[str, Any]) -> Grid:
     # The only condition on two settings together.
     for optimiser in grid.axes["optimiser"]:
         Experiment(optimiser=optimiser, d=min(grid.axes["d"]))
-    # Memory is that of the largest cell.
-    largest = {name: max(grid.axes[name]) for name in ("runs", "n_steps", "batch_size", "L")}
-    least = min(grid.axes["log_every"])
-    Experiment(**largest, log_every=least).check_memory(sgd="sgd" in grid.axes["optimiser"])
     return grid
 
 

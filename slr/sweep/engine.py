@@ -18,7 +18,7 @@ import numpy as np
 
 from slr.compiled import SOURCE
 from slr.dynamics.reduced import Progress
-from slr.sweep.grid import Grid, check_cells
+from slr.sweep.grid import Grid
 from slr.sweep.rows import CELL, open_rows
 from slr.workers.pool import workers
 
@@ -66,7 +66,6 @@ def sweep(
     >>> sweep(train_cell, cell_grid({"lam": [0.1, 0.2], "n_steps": 10}), folder, jobs=1).computed
     2
     """
-    check_cells(len(grid))
     tell: Progress = progress or (lambda cells: None)
     function = f"{compute.__module__}.{compute.__qualname__}"
     description = {"function": function, "version": version, "grid": grid.axes}

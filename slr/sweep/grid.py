@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from slr.checks import LARGEST, quoted
-from slr.memory import check_memory
 
 MOST_VALUES = 10**6  # of an axis
-CELL_BYTES = 300  # of a row of the table, and of its number
 Value = Any  # int, float or str, of the same type within an axis
 
 
@@ -69,11 +67,6 @@ class Grid:
         return {
             name: np.array(self.axes[name])[i] for name, i in zip(self.axes, places, strict=True)
         }
-
-
-def check_cells(n_cells: int) -> None:
-    """Refuse a table with more rows than memory holds."""
-    check_memory(f"a grid of {quoted(n_cells)} cells", CELL_BYTES * n_cells)
 
 
 def expand_range(text: str) -> list[float]:

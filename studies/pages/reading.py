@@ -1,27 +1,21 @@
-"""The door through which pages read results: a damaged result is refused in one line.
+"""How pages read results: a result that cannot be shown is refused in one line.
 
-The line names the file and the command that makes the result again. A result that was never made is
-not damaged: pages show its command in its place.
+The line names the file and the command that makes the result again. For a result that was never
+made pages show its command.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from studies.storage.results import FILES, SETTINGS, fault_of, study_of
+from studies.storage.results import SETTINGS, study_of
 from studies.storage.tables import ResultError, Tables, reason_of
 from studies.study import Study
 
 
 def is_there(results: Path, study: Study) -> bool:
-    """Whether the result of a study was made; one that is damaged is refused."""
-    folder = results / study.folder
-    if not any((folder / name).exists() for name in (SETTINGS, FILES)):
-        return False
-    with made_again_by(study.command, folder):
-        if fault := fault_of(folder):
-            raise ResultError(f"{folder}/{fault}")
-    return True
+    """Whether the result of a study was made."""
+    return (results / study.folder / SETTINGS).exists()
 
 
 @contextmanager

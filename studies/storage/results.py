@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from probing.temporary import dead_folders, owned_name
-from studies.storage.files import contents, first_change
 
 SETTINGS = "settings.json"  # written first: what decides the result
-FILES = "files.json"  # written last: every file of the result with its size and sha256
-LARGEST_JSON = 64 * 2**20  # bytes
 MADE_BY = {"made_by": "slr-probing"}  # in every settings.json: marks a result of this project
 
 
@@ -38,7 +35,6 @@ def result_folder(
         with _stops_as_interrupts():
             write_json(partial / SETTINGS, MADE_BY | settings)
             yield partial
-            write_json(partial / FILES, contents(partial))
             _move_into_place(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -73,22 +69,10 @@ def check_links(path: Path) -> None:
 
 
 def is_current(path: Path, settings: dict[str, Any]) -> bool:
-    """Whether ``path`` holds a complete result that was made with these settings."""
+    """Whether ``path`` holds a result, which is then whole, that was made with these settings."""
     with contextlib.suppress(OSError, ValueError):
-        return bool(is_whole(path) and read_json(path / SETTINGS) == MADE_BY | settings)
+        return bool(read_json(path / SETTINGS) == MADE_BY | settings)
     return False
-
-
-def is_whole(path: Path) -> bool:
-    """Whether all files of the result exist, as they were when it was finished."""
-    with contextlib.suppress(OSError, ValueError):
-        return fault_of(path) is None
-    return False
-
-
-def fault_of(path: Path) -> str | None:
-    """What is wrong with the files of a result, in words; None if it is whole."""
-    return first_change(path, read_json(path / FILES), leave_out=FILES)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -109,17 +93,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def read_json(path: Path) -> Any:
     """The value in a JSON file; a file that does not hold one is refused in one line."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"{path} is not a file")
     try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise ValueError(f"larger than {LARGEST_JSON // 2**20} MB")
-        text = path.read_text(encoding="utf-8")
-        value = json.loads(text)
-        if "\\u" in text:  # half a character ("\\ud800") could not be written to a page
-            json.dumps(value, ensure_ascii=False).encode()
-        return value
-    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         reason = str(error).splitlines()[0][:120]
         raise ValueError(f"{path} is not a JSON file ({reason})") from None
 

@@ -46,9 +46,7 @@ class Options(SlrOptions):
 
 def run(options: Options) -> Result:
     """Train the paper's softmax layer, and layers without one part or another."""
-    from slr.attentions.layer import ARCHITECTURES
     from slr.attentions.layer_training import LayerTraining
-    from slr.dynamics.trajectory import check_log
     from slr.figures import YARDSTICK_STYLES, task_in_words
     from slr.task import Task
 
@@ -59,7 +57,6 @@ def run(options: Options) -> Result:
     n_test = 200 if options.smoke else 1000
     paper = LayerTraining(task, n_steps=n_steps, log_every=max(1, n_steps // 80))
     paper = replace(paper, n_test=n_test, seed=options.seed)
-    check_log(len(ARCHITECTURES) * runs, n_steps, paper.log_every)
     sizes = choose_reduced_step_size(paper, runs)
     (size,) = sizes[sizes["chosen"]]["step_size"]
     reduced = train_reduced(paper, range(runs), float(size))
@@ -98,9 +95,7 @@ def trained_in_parallel(
 ) -> "list[LayerRuns]":
     """The runs of each training, one run per core at a time."""
     from slr.attentions.layer_training import joined
-    from slr.dynamics.trajectory import check_log
 
-    check_log(len(trainings) * len(runs), trainings[0].n_steps, trainings[0].log_every)
     jobs = [(training, run) for training in trainings for run in runs]
     parts = in_parallel(_train, jobs, label)
     return [joined(parts[i : i + len(runs)]) for i in range(0, len(parts), len(runs))]

@@ -35,7 +35,6 @@ class Options(SlrOptions):
 
 def run(options: Options) -> Result:
     from slr.attentions.layer_training import LayerTraining
-    from slr.dynamics.trajectory import check_log
     from slr.figures import task_in_words
     from slr.task import Task
 
@@ -47,7 +46,6 @@ def run(options: Options) -> Result:
     training = LayerTraining(task, optimiser="adam", step_size=1e-3, n_steps=n_steps)
     training = replace(training, n_test=200 if options.smoke else 1000, seed=options.seed)
     training = replace(training, log_every=max(1, n_steps // (3 * LATE)))
-    check_log(len(TRAINED) * runs, n_steps, training.log_every)
     rows = []
     with progress_bar("best attentions", len(numbers)) as progress:
         rngs = np.random.default_rng(options.seed).spawn(len(numbers))

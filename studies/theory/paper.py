@@ -59,7 +59,6 @@ def inputs(options: Options) -> dict[str, str]:
 
 def run(name: str, options: Options) -> Result:
     from slr import EXPERIMENTS, run_experiment
-    from slr.dynamics.trajectory import check_log
     from slr.figures import plot_experiment
 
     paper = EXPERIMENTS[name]
@@ -67,7 +66,6 @@ def run(name: str, options: Options) -> Result:
     n_steps = options.steps or (20 * paper.log_every if options.smoke else paper.n_steps)
     d = paper.d if options.d is None else options.d
     experiment = replace(paper, d=d, runs=runs, n_steps=n_steps, seed=options.seed)
-    check_log(runs, n_steps, experiment.log_every, table=True)
     start = published(name, experiment) if options.starts == "published" else None
     with progress_bar(name, runs * n_steps) as progress:
         trajectory = run_experiment(experiment, start=start, progress=progress)

@@ -21,12 +21,10 @@ class Options(SlrOptions):
 
 def run(options: Options) -> Result:
     from slr import EXPERIMENTS, Overlaps, fixed_points, pgd
-    from slr.dynamics.trajectory import check_log
     from slr.figures import plot_portrait
 
     experiment = EXPERIMENTS["pgd-manifold"]
     task, lam = replace(experiment.task, d=options.d), experiment.lam
-    check_log(options.runs, experiment.n_steps, LOG_EVERY, table=True)
     # Random starts of R^d crowd around the saddle: these are spread over the square.
     rng = np.random.default_rng(options.seed)
     kappa, nu = rng.uniform(-0.95, 0.95, (2, options.runs))

@@ -43,13 +43,11 @@ class Options(SlrOptions):
 def run(options: Options) -> Result:
     from slr.dynamics.experiment import EXPERIMENTS
     from slr.dynamics.portrait import fixed_points
-    from slr.dynamics.trajectory import check_log
     from studies.theory.figures.softmax import plot_softmax
 
     task = replace(EXPERIMENTS["pgd-small-lambda"].task, d=options.d)
     lams = (0.1, 1.0) if options.smoke else LAMS
     runs = min(options.runs, 8) if options.smoke else options.runs
-    check_log(runs, LOGGED, 1, table=True)
     rng = np.random.default_rng(options.seed)
     yardsticks = best_risks(options, rng.spawn(1)[0])
     ends, share = trained_ends(task, lams, runs, options, rng.spawn(1)[0])

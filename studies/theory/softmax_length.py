@@ -59,10 +59,8 @@ class Job(NamedTuple):
 
 
 def run(options: Options) -> Result:
-    from slr.dynamics.trajectory import check_log
     from studies.theory.figures.softmax_length import plot_softmax_length
 
-    check_log(options.runs or 1, options.steps or 1, LOG_EVERY)
     jobs = _jobs(options)
     tables: dict[str, list[dict[str, Any]]] = {job.table: [] for job in jobs}
     for job, rows in zip(jobs, in_parallel(_rows, jobs, "softmax-length"), strict=True):

@@ -22,7 +22,7 @@ PARTS: dict[type, dict[str, type]] = {
     LocateAndRead: {"location_": LocationProbe, "value_": LinearProbe}
 }
 LARGEST = 1e100  # number of a probe: with larger ones scores would not be finite
-MAY_BE_NAN = ("cv_scores_", "C_", "objective_")  # a probe from sums has neither of the last two
+MAY_BE_NAN = ("cv_scores_",)
 WIDTH = {  # the array that says how many dimensions the states have
     "LinearProbe": "coef_",
     "LocationProbe": "coef_",
