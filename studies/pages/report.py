@@ -1,8 +1,8 @@
 """Make the report: one page that runs the model and shows every result, without a network.
 
 It begins with a Transformer that runs in the page, on the reader's own sentence; then come a phase
-portrait, views of real models, the figures and texts of every study, the claims, environment and
-seeds. For a missing result the page shows the command that makes it.
+portrait, the figures and texts of every study, the claims, environment and seeds. For a missing
+result the page shows the command that makes it.
 """
 
 import base64
@@ -15,7 +15,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from probing.models.packaged import file_sha256
 from studies.catalogue import PRACTICE, STUDIES, THEORY
-from studies.pages import views
 from studies.pages.claims import (
     CLAIMS,
     ORIGIN,
@@ -52,7 +51,7 @@ class Options(StudyOptions):
 
 def inputs(options: Options) -> dict[str, str]:
     """SHA-256 of every file that the page is made from, its templates included."""
-    shown = [options.results / study.folder for study in (*STUDIES, *views.studies())]
+    shown = [options.results / study.folder for study in STUDIES]
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
     files += (options.results / LIVE).rglob("*")  # with its snapshots
     files += [options.results / CLAIMS, *PARTS.rglob("*")]
@@ -98,7 +97,6 @@ def render(results: Path) -> str:
         transformer=[section_of(results, study) for study in practice],
         slr=[section_of(results, study) for study in THEORY],
         **live_values(results),
-        **views.view_context(results),
         portrait=portrait_values(),
         **environment(results),
     )
