@@ -26,7 +26,6 @@ from studies.practice import (
     length,
     probed,
     transformer,
-    views,
 )
 from studies.rendering import as_text
 from studies.settings import ROOT
@@ -111,11 +110,8 @@ def slr_stage(options: Options) -> list[Need]:
 
 
 def report_stage(options: Options) -> list[Need]:
-    """The page; in a quick check without views of real models, which would have to be loaded."""
-    shown = [] if options.smoke else views.VIEWS.values()
-    seen = [(study, replace(asked, **places_of(options, study.folder))) for study, asked in shown]
     places = places_of(options, "report")
-    return [*seen, (report.STUDY, report.Options(**places, results=options.results))]
+    return [(report.STUDY, report.Options(**places, results=options.results))]
 
 
 def places_of(options: Options, stage: str) -> dict[str, Any]:

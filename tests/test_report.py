@@ -155,7 +155,7 @@ def test_titles_are_those_of_the_page_of_results(page: str) -> None:
     assert {"Figure 1", "Claims"} <= {*both}
     # and what the page of results does not have
     assert set(ours) - set(both) == {
-        "Phase portrait", "Real models", "Inside the Transformer", "The idealised model",
+        "Phase portrait", "Inside the Transformer", "The idealised model",
         "Environment and seeds", "Packages", "Stages and their seeds",
     }  # fmt: skip
 
@@ -184,7 +184,7 @@ def test_seeds_and_versions_are_shown(page: str) -> None:
 def test_an_empty_folder_gives_a_page_of_commands(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     page = report.render(tmp_path / "results")
-    assert page.count('class="missing"') == len(ALWAYS) + 3  # and claims, model, views
+    assert page.count('class="missing"') == len(ALWAYS) + 2  # and claims, model
     for command in ("reproduce.py", "figure1.py", "train_transformer.py", "bridge.py"):
         assert f"scripts/{command}" in page
     assert "portrait-lam" in page  # needs no results

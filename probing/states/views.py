@@ -1,4 +1,4 @@
-"""Sentences token by token, as Figure 1 and the page's views of real models show them."""
+"""Sentences token by token, as Figure 1 shows them."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -15,7 +15,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from probing.models.packaged import file_sha256
 from studies.catalogue import PRACTICE, STUDIES, THEORY
-from studies.pages import views
 from studies.pages.environment import environment
 from studies.pages.findings import grouped, is_left_out, read_findings, summary
 from studies.pages.pictures import read_picture, small_png
@@ -43,7 +42,7 @@ class Options(StudyOptions):
 
 def inputs(options: Options) -> dict[str, str]:
     """SHA-256 of every file that the page is made from, its templates included."""
-    shown = [options.results / study.folder for study in (*STUDIES, *views.studies())]
+    shown = [options.results / study.folder for study in STUDIES]
     files = [file for folder in shown for file in folder.glob("*") if file.suffix != ".pdf"]
     files += (options.results / LIVE).rglob("*")  # with its snapshots
     files += PARTS.rglob("*")
@@ -84,7 +83,6 @@ def render(results: Path) -> str:
         transformer=[section_of(results, study) for study in practice],
         slr=[section_of(results, study) for study in THEORY],
         **live_values(results),
-        **views.view_context(results),
         portrait=portrait_values(),
         **environment(results),
     )

@@ -198,9 +198,11 @@ def directions_said(directions: pd.DataFrame) -> Said:
     }
     columns = {"attention_mass": "attention"} | cosines
     heads = strongest.set_index(["layer", "head"])[list(columns)].abs().rename(columns=columns)
+    most = directions["attention_mass"].max()
     return [
-        "The heads with most attention on the informative word, among those that read the edited "
-        "layers: absolute cosines of their key direction with k_hat (k) and of their value "
+        f"Of the {len(directions)} heads that read the edited layers, the one that attends most to "
+        f"the informative word gives it {number(most)} of the summary token's attention. The heads "
+        "with most: absolute cosines of their key direction with k_hat (k) and of their value "
         "direction with v_hat (v), beside the 95% quantiles of random directions.",
         heads.map(number),
     ]
