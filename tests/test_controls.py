@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from datasets import concatenate_datasets
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
-from data_gen import build_tokenizer
+from data_gen import build_tokenizer, read_data
 from probing.controls import description_length
 from probing.controls.description_length import (
     CODE_GRID,
@@ -33,6 +34,7 @@ from probing.controls.tasks import (
 )
 from probing.models.presets import build_model
 from probing.probes.linear import LinearProbe
+from probing.sentences import informative_words
 from probing.states.tokens import Tokens
 from studies.making import make
 from studies.practice import controls as script
@@ -377,6 +379,39 @@ def test_held_out_sentences_are_of_the_training_split_and_not_fitted(sentiment: 
     small = type(sentiment)({"train": sentiment["train"].select(range(50))})
     sizes = {name: len(split) for name, split in control_splits(small, max_sentences=400).items()}
     assert sizes == {"train": 40, "held_out": 10}
+
+
+def test_own_words_of_one_sentence_each_are_fitted_or_left_out(tmp_path: Path) -> None:
+    """A control task has no label for a word that is held out alone."""
+    sides = {"good": [f"fine{i}" for i in range(60)], "bad": [f"poor{i}" for i in range(60)]}
+    rows = [
+        {"text": f"{how} it was {word}", "word": word, "label": label, "split": "train"}
+        for label, words in sides.items()
+        for i, word in enumerate(words)
+        for how in ("Well", "So")[: 1 if i else 2]  # one word per label has a second sentence
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "own.csv", index=False)
+    own = read_data(str(tmp_path / "own.csv"))
+    single = {"train": own["train"].filter(lambda row: row["text"].startswith("Well"))}
+    with pytest.raises(ValueError, match="several training sentences per word"):
+        control_splits(type(own)(single), max_sentences=400)
+    second = own["train"].filter(lambda row: row["text"].startswith("So"))
+    own["train"] = concatenate_datasets([own["train"], *[second] * 20])
+    parts = control_splits(own, max_sentences=400)
+    words = {name: informative_words(split) for name, split in parts.items()}
+    assert {"fine0", "poor0"} == set(words["held_out"]) < set(words["train"])
+    rng = np.random.default_rng(0)
+    tokens = {
+        name: Tokens(
+            np.arange(len(split) + 1),
+            np.ones(len(split), bool),
+            labels=np.array(split["label"]),
+            words=np.array(words[name]),
+        )
+        for name, split in parts.items()
+    }
+    drawn = LabelTasks({}, tokens).draws("control task", 1, rng)[0]
+    assert len(drawn["held_out"]) == len(parts["held_out"])
 
 
 def test_states_without_held_out_sentences_and_unknown_probes_are_refused() -> None:

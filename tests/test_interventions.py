@@ -10,6 +10,8 @@ from planted import V, planted_model
 from small_models import D_MODEL, N_LAYERS, bert, byte_level, gpt2
 
 from probing.circuits.causal import CausalTest, Trial, causal_table
+from probing.circuits.directions import informative_states
+from probing.circuits.heads import random_directions
 from probing.circuits.interventions import (
     Erase,
     Leace,
@@ -57,15 +59,29 @@ def row(table: pd.DataFrame, **where: Any) -> Any:
 # ---- edits of states
 
 
-def test_erase_sets_a_coordinate_and_leaves_the_rest() -> None:
+def test_at_and_middle_are_values_of_the_direction_as_given() -> None:
+    """So ``mean @ axis`` means the same for an axis of any length, and the rest stays."""
     rng = np.random.default_rng(0)
     states = torch.tensor(rng.standard_normal((5, 4)), dtype=torch.float32)
-    u = rng.standard_normal(4)
-    along = torch.tensor(u / np.linalg.norm(u), dtype=torch.float32)
-    after = Erase(u, 0.7)(states)
-    assert (after @ along).numpy() == pytest.approx(0.7, abs=1e-5)
-    rest = states - (states @ along)[:, None] * along
-    assert (after - 0.7 * along).numpy() == pytest.approx(rest.numpy(), abs=1e-5)
+    axis = torch.tensor([2.0, -4.0, 1.0, 2.0])  # of length 5
+    erased, mirrored = Erase(axis, 0.7)(states), Reflect(axis, 0.7)(states)
+    assert (erased @ axis).numpy() == pytest.approx(0.7, abs=1e-5)
+    assert (mirrored @ axis).numpy() == pytest.approx(1.4 - (states @ axis).numpy(), abs=1e-5)
+    for after in (erased, mirrored):
+        moves = (after - states) / axis  # along the axis alone
+        assert moves.numpy() == pytest.approx(moves[:, :1].expand(5, 4).numpy(), abs=1e-6)
+
+
+def test_a_random_axis_at_the_mean_flips_as_little_when_it_is_long(trial: Trial) -> None:
+    """A mirror off the mean moves the states a long way, along any axis."""
+    before = read(trial.model, trial.train)
+    mean = informative_states(before, 0).mean(0)
+    axes = random_directions(len(mean), 5, np.random.default_rng(0))
+    for axis in (*axes, *10 * axes):
+        edit = Reflect(axis, mean @ axis)
+        with edited(trial.model, 0, edit, trial.train.site("informative")):
+            after = read(trial.model, trial.train, states=False).logits
+        assert np.mean((after > 0) != (before.logits > 0)) <= 0.05
 
 
 def test_a_reflection_is_its_own_inverse_and_steering_adds() -> None:
@@ -94,9 +110,9 @@ def test_after_leace_no_linear_probe_finds_the_concept() -> None:
 
 def test_an_edit_is_a_value_that_can_be_printed_compared_and_moved() -> None:
     u = np.array([3.0, 4.0])
-    assert Erase(u, 0.5) == Erase(2 * u, 0.5) != Erase(u, 0.6)
+    assert Erase(u, 0.5) == Erase(2 * u, 1.0) != Erase(u, 0.6)
     assert Erase(u, 0.5) != Reflect(u, 0.5)
-    assert str(Erase(u, 0.5)) == "Erase(at=0.5)"
+    assert str(Erase(u, 0.5)) == "Erase(at=0.1)"
     test = CausalTest("steer", "v_hat", "informative", Steer(u, np.ones(3)), dose=1.0)
     assert test == CausalTest("steer", "v_hat", "informative", Steer(u, np.ones(3)), dose=1.0)
     states = torch.randn((3, 2), generator=torch.Generator().manual_seed(0))

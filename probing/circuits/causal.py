@@ -220,7 +220,7 @@ def _erasers(
             yield name, Leace.fit(states, concept)
             continue
         for direction in np.atleast_2d(directions):
-            yield name, Erase(direction, _along(direction, middle))
+            yield name, Erase(direction, float(middle @ direction))
 
 
 def _turns(
@@ -241,7 +241,7 @@ def _turns(
         yield CausalTest("reflect", "v_hat", "distractor", edit)
     controls = [(name, axis) for name, axes in random.items() for axis in axes]
     for name, axis in (("v_hat", directions.v_hat), *controls):
-        middle = directions.v_middle if name == "v_hat" else _along(axis, mean)
+        middle = directions.v_middle if name == "v_hat" else float(mean @ axis)
         yield CausalTest("reflect", name, "informative", Reflect(axis, middle))
         for dose in doses:
             yield CausalTest("steer", name, "informative", Steer(axis, dose * away), dose)
@@ -261,6 +261,3 @@ def _head_tests(
             moved = reading_only(trial.model, layer, trial.test, site)
             yield {"test": "read only", "edit": site} | row, moved
 
-
-def _along(direction: FloatArray, point: FloatArray) -> float:
-    return float(point @ direction / np.linalg.norm(direction))

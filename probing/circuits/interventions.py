@@ -16,8 +16,10 @@ from concept_erasure import LeaceEraser  # type: ignore[import-untyped]
 from torch import Tensor
 
 from probing.arrays import FloatArray
+from probing.probes.logistic import check_states, check_two_labels
 from probing.states.anatomy import anatomy_of, read_by
 from probing.states.attention import Call, attending
+from probing.states.editing import check_mask
 from probing.states.tokens import Tokens
 
 
@@ -47,18 +49,42 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class _Along(Edit):
-    """An edit along a direction, which is normalised."""
+    """An edit along a direction (d,) of any length, which is kept at unit length.
+
+    ``at`` and ``middle`` are values of ``states @ direction`` for the direction as it was given,
+    and are kept in the same unit: (2 * direction, 2 * middle) is the same edit.
+    """
 
     direction: Any = field(repr=False)  # (d,), stored as a tensor
 
     def __post_init__(self) -> None:
-        u = torch.as_tensor(self.direction, dtype=torch.float32)
+        given = torch.as_tensor(self.direction).cpu().double()
+        if given.ndim != 1:
+            raise ValueError(f"a direction has shape (d,), not {(*given.shape,)}")
+        u, length = given.float(), given.norm().item()
+        if not 0 < u.norm() < np.inf:
+            raise ValueError(f"a direction needs a finite length above 0, not {length:g}")
         object.__setattr__(self, "direction", u / u.norm())
+        for name in vars(self).keys() & {"at", "middle"}:
+            coordinate = float(getattr(self, name)) / length
+            if not np.isfinite(coordinate):
+                raise ValueError(f"{name} must be a finite number")
+            object.__setattr__(self, name, coordinate)
+
+    def _unit(self, states: Tensor) -> Tensor:
+        """The unit direction on the device and in the precision of the states."""
+        _check_d(states, len(self.direction))
+        return self.to(states).direction
+
+
+def _check_d(states: Tensor, d: int) -> None:
+    if states.shape[-1] != d:
+        raise ValueError(f"the states have {states.shape[-1]} dimensions, the edit {d}")
 
 
 @dataclass(frozen=True, eq=False)
 class Erase(_Along):
-    """Project out a direction (d,), setting the coordinate along it to ``at``.
+    """Project out a direction (d,), so that ``states @ direction`` is ``at``.
 
     >>> with edited(model, 1, Erase(v_hat, at=0.0), tokens.site("informative")):
     ...     read(model, tokens).logits
@@ -67,13 +93,13 @@ class Erase(_Along):
     at: float
 
     def __call__(self, states: Tensor) -> Tensor:
-        u = self.to(states).direction
+        u = self._unit(states)
         return states - ((states @ u) - self.at)[:, None] * u
 
 
 @dataclass(frozen=True, eq=False)
 class Reflect(_Along):
-    """Mirror states at the plane where the coordinate along a direction (d,) is ``middle``.
+    """Mirror states at the plane where ``states @ direction`` is ``middle``.
 
     >>> edit = Reflect(v_hat, middle=0.3)
     >>> torch.allclose(edit(edit(states)), states)
@@ -82,16 +108,16 @@ class Reflect(_Along):
     middle: float
 
     def __call__(self, states: Tensor) -> Tensor:
-        u = self.to(states).direction
+        u = self._unit(states)
         return states - 2 * ((states @ u) - self.middle)[:, None] * u
 
 
 @dataclass(frozen=True, eq=False)
 class Steer(_Along):
-    """Add a multiple of a unit direction (d,) to each of m states; ``lengths`` (m,) says how much.
+    """Move each of m states along a direction (d,), by its own of the distances ``lengths`` (m,).
 
     >>> edit = Steer(v_hat, lengths=np.full(len(states), 2.0))
-    >>> edit(states) - states  # 2 v_hat in each row
+    >>> edit(states) - states  # in each row 2 v_hat / |v_hat|
     """
 
     lengths: Any = field(repr=False)
@@ -99,11 +125,15 @@ class Steer(_Along):
     def __post_init__(self) -> None:
         super().__post_init__()
         lengths = torch.as_tensor(self.lengths, dtype=torch.float32)
+        if lengths.ndim != 1 or not lengths.isfinite().all():
+            raise ValueError("lengths must be finite numbers (m,), one per state")
         object.__setattr__(self, "lengths", lengths)
 
     def __call__(self, states: Tensor) -> Tensor:
-        moved = self.to(states)
-        return states + moved.lengths[:, None] * moved.direction
+        u, lengths = self._unit(states), self.to(states).lengths
+        if len(lengths) != len(states):
+            raise ValueError(f"{len(lengths)} lengths for {len(states)} states")
+        return states + lengths[:, None] * u
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +155,13 @@ class Leace(Edit):
         Double precision is needed: states of templated sentences span few dimensions, and the
         whitening inverts their covariance.
         """
-        X = torch.as_tensor(np.asarray(states), dtype=torch.float64)
-        eraser = LeaceEraser.fit(X, torch.as_tensor(np.asarray(concept), dtype=torch.float64))
+        X = torch.as_tensor(check_states(states), dtype=torch.float64)
+        _, second = check_two_labels(concept, len(X))
+        eraser = LeaceEraser.fit(X, torch.as_tensor(second, dtype=torch.float64))
         return cls(eraser.proj_left, eraser.proj_right, eraser.bias)
 
     def __call__(self, states: Tensor) -> Tensor:
+        _check_d(states, len(self.bias))
         exact = states.float() if states.device.type == "mps" else states.double()
         moved = self.to(exact)
         return LeaceEraser(moved.left, moved.right, moved.bias)(exact).to(states.dtype)
@@ -168,10 +200,13 @@ def reading_only(model: Any, layer: int, tokens: Tokens, site: str) -> Iterator[
     _check_heads(model, [(layer, 1)])
     tokens = read_by(model, tokens)
     mask, summary = tokens.site(site).float(), tokens.site("summary")
-    weights = mask / mask.sum(1, keepdim=True).clamp_min(1)
+    if not mask.any(1).all():
+        raise ValueError(f"a sentence has no token of the site {site!r}")
+    weights = mask / mask.sum(1, keepdim=True)
 
     def move(call: Call) -> None:
         if call.layer == layer:
+            check_mask(mask, call.output)
             values = call.per_head(call.value)
             moved = torch.einsum("nt,nhte->nhe", weights.to(values), values)
             where = summary.to(values.device)[:, :, None, None]

@@ -26,7 +26,7 @@ from probing.controls.tasks import FITTED, SCORED, LabelTasks, LocationTasks, Ta
 from probing.probes.logistic import moments
 from probing.probes.splits import POOLED, SplitStates
 from probing.progress import Progress, in_processes
-from probing.sentences import draw
+from probing.sentences import draw, informative_words
 from probing.states.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -127,12 +127,20 @@ def _along_random(tasks: Tasks, n: int, rng: np.random.Generator) -> dict[str, f
 
 
 def control_splits(dataset: "DatasetDict", *, max_sentences: int) -> "DatasetDict":
-    """Some training sentences, and of each kind that probes are judged on a quarter as many."""
+    """Some training sentences, and of each kind that probes are judged on a quarter as many.
+
+    The held-out training sentences have words of the fitted ones, to which alone a control task
+    gives labels; of words with one sentence each there are none.
+    """
     train = dataset["train"]
     n_fitted = min(max_sentences, 4 * len(train) // 5)
     n_scored = n_fitted // 4
     fitted = draw(len(train), n_fitted)
     held_out = np.setdiff1d(draw(len(train), n_fitted + n_scored), fitted)
+    words = np.array(informative_words(train))
+    held_out = held_out[np.isin(words[held_out], words[fitted])]
+    if not len(held_out):
+        raise ValueError("controls need several training sentences per word; here each has one")
     parts = {"train": train.select(fitted), "held_out": train.select(held_out)}
     for name in set(SCORED.values()) & set(dataset):
         parts[name] = dataset[name].select(draw(len(dataset[name]), n_scored))

@@ -61,9 +61,9 @@ def run(options: Options) -> Result:
     start = time.perf_counter()
     dataset = options.read_data()
     options.check_two_labels(dataset)
+    dataset = control_splits(dataset, max_sentences=options.max_rows)
     model, tokenizer = options.load()
     options.check_layers(options.layers, model)
-    dataset = control_splits(dataset, max_sentences=options.max_rows)
     options.check_data(model, tokenizer, dataset)
     models = {"trained": model, "untrained": untrained_like(model, options.seed)}
     tables = [controlled(options, name, each, tokenizer, dataset) for name, each in models.items()]
