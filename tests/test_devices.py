@@ -4,7 +4,6 @@ The ``meta`` device stands for a GPU: its tensors have shapes but no numbers, an
 that mixes it with the CPU, which a GPU would refuse, is an error here.
 """
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,19 +140,3 @@ def test_the_doctor_allows_for_the_precision(tokenizer: Any, sentiment: Any) -> 
     findings = examine(Patient(model, tokenizer, part))
     # Whether 200 random sentences are balanced is not the model's business.
     assert [each.name for each in findings if not each.passed] in ([], ["splits balanced"])
-
-
-# ---- one place where tensors become arrays
-
-
-def test_tensors_become_arrays_in_one_place() -> None:
-    calls = {
-        (path.relative_to(ROOT).as_posix(), node.func.attr)
-        for package in ("probing", "studies")
-        for path in (ROOT / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("numpy", "cpu", "cuda")
-    }
-    assert calls == {("probing/arrays.py", "numpy"), ("probing/arrays.py", "cpu")}

@@ -108,15 +108,6 @@ def test_half_precision_moves_logits_by_little(data: Any, folder: Path, loaded: 
         assert ((rounded > 0) == (exact > 0))[certain].all()
 
 
-def test_parity_sees_a_planted_error(data: Any, loaded: Any, sentiment: Any) -> None:
-    model, tokenizer = loaded
-    rows = some_of_all_splits(sentiment, 1)
-    model.classifier.bias.data[0] += 2 * PARITY
-    states = read(model, tokenise(tokenizer, rows))
-    with pytest.raises(AssertionError):
-        assert_same(states, page_readings(data, rows["text"][:]))
-
-
 def test_coordinates_are_projections_in_the_units_that_the_page_says(
     data: Any, loaded: Any, sentiment: Any
 ) -> None:

@@ -1,6 +1,5 @@
 """The notebooks: what they keep is whole and small, and they still run."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ QUICK = ("01", "04")  # neither trains nor loads a Transformer
 MAX_BYTES = 300_000
 # tqdm says at its import that there are no widgets, where a progress bar would show: noise.
 QUIET = {"PYTHONWARNINGS": "ignore:IProgress not found", "OMP_NUM_THREADS": "1"}
-
-every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
 def read(path: Path) -> Any:
@@ -36,44 +33,12 @@ def errors(notebook: Any) -> list[str]:
     ]
 
 
-def test_the_five_are_there_in_order() -> None:
-    assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05"]
-
-
-@every_notebook
-def test_begins_with_a_title_and_a_sentence(path: Path) -> None:
-    first = read(path).cells[0]
-    title, _, text = first.source.partition("\n")
-    assert first.cell_type == "markdown"
-    assert title.startswith(f"# {int(path.name[:2])}. ")
-    assert text.strip().split("\n\n")[0].endswith((".", "?"))
-
-
-@every_notebook
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_kept_outputs_are_whole_and_small(path: Path) -> None:
     notebook = read(path)
     assert path.stat().st_size < MAX_BYTES
     assert not errors(notebook)
-    counts = [cell.execution_count for cell in code_cells(notebook)]
-    assert counts == list(range(1, len(counts) + 1)), "run it from top to bottom before keeping it"
-    outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
-    assert any("image/png" in output.get("data", {}) for output in outputs), "no picture"
     assert str(ROOT) not in path.read_text(), "it holds a path of the machine it was made on"
-
-
-@every_notebook
-def test_links_lead_somewhere(path: Path) -> None:
-    for cell in read(path).cells:
-        if cell.cell_type == "markdown":
-            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", cell.source):
-                assert (path.parent / target).exists(), f"{path.name}: {target}"
-
-
-def test_an_error_would_be_seen() -> None:
-    notebook = read(NOTEBOOKS[0])
-    output = code_cells(notebook)[0].outputs[0]
-    output.output_type, output.ename = "error", "ZeroDivisionError"
-    assert errors(notebook) == ["ZeroDivisionError"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import whole
 from matplotlib.figure import Figure
 
 from slr import EXPERIMENTS
@@ -308,21 +307,3 @@ def test_the_page_that_is_kept_has_every_section() -> None:
     assert "Not made yet" not in text
     for part in times_part(ROOT / "docs" / "times.json"):
         assert part in text
-
-
-def test_every_time_of_the_readme_is_one_that_was_measured() -> None:
-    times = json.loads((ROOT / "docs" / "times.json").read_text())
-    readme = (ROOT / "README.md").read_text()
-    rows = list(whole.readme_rows(readme))
-    assert len(rows) > 8
-    for commands, said in rows:
-        assert said == whole.readme_time(commands, times), commands
-    reproduced = times["reproduce"]
-    for name, seconds in (
-        ("set-up", times["setup"]["seconds"]),
-        ("`make reproduce`", reproduced["seconds"]),
-        ("a second run", reproduced["again_seconds"]),
-        ("`make test`", times["test"]["seconds"]),
-    ):
-        assert f"{name} {whole.rounded(seconds)}" in readme, name
-    assert f"{reproduced['peak_gib']:.1f} GiB" in readme

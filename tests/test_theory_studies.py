@@ -80,12 +80,6 @@ def undocumented(folder: Path) -> set[str]:
     return found
 
 
-def test_an_undocumented_column_is_seen(tmp_path: Path) -> None:
-    table = pd.DataFrame({"kappa": [0.1, np.nan], "risk": [np.inf, 1.0], "predicted": [np.nan, 1]})
-    table.to_parquet(tmp_path / "runs.parquet")
-    assert undocumented(tmp_path) == {"runs: kappa", "runs: risk"}
-
-
 def test_titles_and_folders_are_used_once() -> None:
     """A study of two models has one name, and a title and a folder for each."""
     for field in ("title", "folder"):

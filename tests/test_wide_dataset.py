@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import chain, combinations
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -263,26 +262,6 @@ def test_one_factor_splits_change_one_factor(wide: Any, spec: Spec) -> None:
 def test_the_sample_is_the_same_on_every_machine(wide: Any) -> None:
     found = {name: describe_split(wide[name])["sha256"][:16] for name in ("train", "ood_tokens")}
     assert found == {"train": "46c9090d0c0dc916", "ood_tokens": "7f841ea5ffcb17d3"}
-
-
-def test_the_page_shows_a_sentence_of_every_structure(wide: Any) -> None:
-    texts: dict[str, set[str]] = {}
-    for name in ("train", "ood_structure_tokens"):
-        for pattern, text in zip(wide[name]["pattern"][:], wide[name]["text"][:], strict=True):
-            texts.setdefault(pattern, set()).add(text)
-    page = (Path(__file__).parent.parent / "docs" / "dataset.md").read_text()
-    page = page.partition("## The wide dataset")[2].partition("\n## ")[0]
-    shown = re.findall(r"^\| `(\w+)` \| [a-z ]+ \| (.+) \|$", page, flags=re.MULTILINE)
-    assert [name for name, _ in shown] == list(texts)
-    for name, sentence in shown:
-        assert sentence.replace("**", "") in texts[name]
-
-
-def test_the_page_has_the_rows_of_every_split() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "dataset.md").read_text()
-    page = page.partition("## The wide dataset")[2].partition("\n## ")[0]
-    shown = re.findall(r"^\| `(\w+)` \| ([\d ]+) \|", page, flags=re.MULTILINE)
-    assert {name: int(rows.replace(" ", "")) for name, rows in shown} == ROWS
 
 
 # ---- longer texts
