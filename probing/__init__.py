@@ -41,7 +41,7 @@ _EXPORTS = {
     "processes": "joined",
     "states.tokens": "States Tokens tokenise",
     "states.views": "sentence_views",
-    "statistics": "word_interval",
+    "statistics": "median_interval word_interval",
 }
 _HOMES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 __all__ = sorted(_HOMES)

@@ -1,4 +1,4 @@
-"""Intervals for means over templated sentences.
+"""Intervals for means over templated sentences, and for medians over training seeds.
 
 Sentences with the same informative word are right or wrong together: thousands of sentences with
 six words are about six independent observations. So words are sampled here, from infinitely many
@@ -8,11 +8,14 @@ notation: p, the mean of n sentences;  n_w, the sentences of word w, one of W;
 K = n^2 / sum_w n_w^2, Kish's number of words (W if all have as many sentences)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.special import betaincinv, stdtrit
+from scipy.stats import binom
 
 from probing.arrays import FloatArray, IntArray
 
@@ -118,3 +121,52 @@ def _checked(values: Any, words: Any, weights: Any) -> tuple[FloatArray, IntArra
     if sentences.shape != outcomes.shape or not (np.isfinite(sentences) & (sentences >= 1)).all():
         raise ValueError("weights must be numbers of sentences, at least 1 for each value")
     return outcomes.clip(0, 1), np.unique(labels, return_inverse=True)[1], sentences
+
+
+# ---- medians over training seeds
+
+
+class Median(NamedTuple):
+    """A median over seeds and the ends of its interval."""
+
+    median: float
+    low: float
+    high: float
+
+
+def median_interval(values: Any, *, level: float = 0.95) -> Median:
+    """Median of one number per seed, with a confidence interval that supposes nothing of them.
+
+    The ends are order statistics: the number of n seeds below the median of all seeds that might
+    have been drawn is binomial (n, 1/2), so that the k-th smallest and the k-th largest of the
+    values hold it between them with probability at least ``level``, for the largest k of which this
+    is true. Of 20 values these are the 6th and the 15th (0.959), of 6 the smallest and the largest.
+    Fewer than 6 values have no such interval of 95%: its ends are then not numbers.
+
+    >>> median_interval([3, 1, 2, 5, 4, 6])
+    Median(median=3.5, low=1.0, high=6.0)
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    if ordered.ndim != 1 or len(ordered) == 0 or np.isnan(ordered).any():
+        raise ValueError("values must be one number per seed, at least one, and no nan")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, not {level}")
+    k = int(binom.ppf((1 - level) / 2, len(ordered), 0.5))
+    low, high = (ordered[k - 1], ordered[-k]) if k else (np.nan, np.nan)
+    return Median(float(np.median(ordered)), float(low), float(high))
+
+
+def medians(table: pd.DataFrame, by: Sequence[str], quantities: Sequence[str]) -> pd.DataFrame:
+    """Median and interval over seeds: one row per group and quantity that the group has.
+
+    ``table`` has one row per group and seed; the columns are those of ``by``, quantity, median,
+    low, high and n, the number of seeds.
+    """
+    rows = []
+    for keys, group in table.groupby(list(by), sort=False):
+        for quantity in quantities:
+            values = group[quantity].dropna()
+            if len(values):
+                row = dict(zip(by, keys, strict=True)) | {"quantity": quantity}
+                rows.append(row | median_interval(values)._asdict() | {"n": len(values)})
+    return pd.DataFrame(rows)

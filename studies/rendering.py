@@ -24,10 +24,11 @@ def interval(value: Any, low: Any, high: Any, digits: int = 2) -> str:
 
 
 def spread(values: Any, digits: int = 2) -> str:
-    """Mean and range over repetitions; nothing where there is nothing."""
-    if values.isna().all():
-        return ""
-    return ranged(values.mean(), values.min(), values.max(), digits)
+    """Median over training seeds with its exact 95% interval; nothing where there is nothing."""
+    from probing.statistics import median_interval  # numpy and scipy: --help answers at once
+
+    values = values.dropna()
+    return interval(*median_interval(values), digits) if len(values) else ""
 
 
 def ranged(value: Any, lowest: Any, highest: Any, digits: int = 2) -> str:
@@ -52,9 +53,11 @@ def intervals(table: pd.DataFrame, value: str = "accuracy") -> list[str]:
     return [interval(*row) for row in table[[value, "low", "high"]].to_numpy()]
 
 
-def spreads(groups: Any, names: Mapping[str, str]) -> pd.DataFrame:
-    """Mean and range of some columns in each group, the columns named anew."""
-    return pd.DataFrame({label: groups[name].agg(spread) for name, label in names.items()})
+def medians_said(table: pd.DataFrame, index: Sequence[str], names: Mapping[str, str]) -> Any:
+    """A table of probing.statistics.medians as texts: one column per quantity that has a name."""
+    texts = [interval(*row) for row in table[["median", "low", "high"]].to_numpy()]
+    wide = pivoted(table, texts, list(index), "quantity")
+    return wide[list(names)].rename(columns=names).rename_axis(columns=None)
 
 
 def errors_against(table: pd.DataFrame, axis: str, value: str) -> pd.DataFrame:

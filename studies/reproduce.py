@@ -47,7 +47,7 @@ class Options:
     only: tuple[str, ...] = ()
     """Make only these: paper, dataset, figure1, bridge, length, causal, controls, slr, report."""
     seeds: Trainings | None = None
-    """Number of training seeds of the small Transformers; None: 5, or 1 with --smoke."""
+    """Number of training seeds of the small Transformers; None: 20, or 1 with --smoke."""
     smoke: bool = False
     """Run a little of everything, as a quick check; the default folder is then results-smoke."""
     overwrite: bool = False
@@ -70,7 +70,7 @@ def figure1_stage(options: Options) -> list[Need]:
 
 def bridge_stage(options: Options) -> list[Need]:
     places, seeds = places_of(options, "bridge"), options.seeds or 0
-    less: dict[str, Any] = {"sentences": 96, "order_seeds": seeds} if options.smoke else {}
+    less: dict[str, Any] = {"sentences": 96} if options.smoke else {}
     whole = bridge.Options(**places, seeds=seeds, **less)
     places = places_of(options, "decoders")
     beside = decoders.Options(**places, seeds=seeds, sentences=whole.sentences)
@@ -163,7 +163,7 @@ def main(options: Options) -> None:
     if unknown:
         raise ValueError(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
     if options.seeds is None:
-        options = replace(options, seeds=1 if options.smoke else 5)
+        options = replace(options, seeds=1 if options.smoke else 20)
     if options.smoke and options.results == Options.results:  # must not replace full results
         options = replace(options, results=Path("results-smoke"))
     names = [name for name in STAGES if not options.only or name in options.only]

@@ -4,10 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import beta, binomtest, t
 
-from probing.statistics import Interval, accuracy_columns, word_interval
+from probing.statistics import (
+    Interval,
+    accuracy_columns,
+    median_interval,
+    medians,
+    word_interval,
+)
 
 N_WORDS = (4, 6, 20, 40, 150)
 MEANS = (0.5, 0.75, 0.9, 0.97)
@@ -284,3 +291,59 @@ def test_bad_input_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         word_interval(values, words, **options)
+
+
+# ---- medians over seeds
+
+POPULATIONS_OF_SEEDS: dict[str, Callable[[np.random.Generator, Any], Any]] = {
+    "normal": lambda rng, shape: rng.normal(0.5, 0.2, shape),
+    "two solutions": lambda rng, shape: np.where(  # the median stands in the gap between them
+        rng.random(shape) < 0.5, rng.normal(0.3, 0.05, shape), rng.normal(0.9, 0.02, shape)
+    ),
+    "most at 1": lambda rng, shape: np.where(rng.random(shape) < 0.7, 1.0, rng.random(shape)),
+    "heavy tails": lambda rng, shape: rng.standard_cauchy(shape),
+}
+
+
+@pytest.mark.parametrize("n", [6, 9, 20])
+@pytest.mark.parametrize("population", POPULATIONS_OF_SEEDS)
+def test_intervals_for_the_median_cover_as_often_as_they_say(population: str, n: int) -> None:
+    sample = POPULATIONS_OF_SEEDS[population]
+    truth = np.median(sample(np.random.default_rng(0), 1_000_000))
+    draws = sample(np.random.default_rng(n), (4000, n))
+    ends = np.array([median_interval(draw) for draw in draws])
+    covered = np.mean((ends[:, 1] <= truth) & (truth <= ends[:, 2]))
+    error = np.sqrt(0.95 * 0.05 / len(draws))
+    assert covered >= 0.95 - 3 * error, covered
+    # The control: one order statistic further in at each end is too narrow.
+    k = {6: 2, 9: 3, 20: 7}[n]
+    narrow = np.sort(draws, axis=1)[:, [k - 1, -k]]
+    too_few = np.mean((narrow[:, 0] <= truth) & (truth <= narrow[:, 1]))
+    assert population == "most at 1" or too_few < 0.95 - 3 * error
+
+
+@pytest.mark.parametrize(("n", "k"), [(6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (25, 8)])
+def test_ends_for_the_median_are_those_of_the_binomial_table(n: int, k: int) -> None:
+    """Tables of the sign test at 5%, two-sided, reject with fewer than k seeds on one side."""
+    values = np.random.default_rng(n).permutation(np.arange(1.0, n + 1))
+    assert median_interval(values)[1:] == (k, n + 1 - k)
+    assert binomtest(k - 1, n).pvalue <= 0.05 < binomtest(k, n).pvalue
+
+
+def test_fewer_than_six_seeds_have_a_median_without_an_interval() -> None:
+    median, low, high = median_interval([1, 5, 2, 4, 3])
+    assert median == 3
+    assert np.isnan([low, high]).all()
+    assert median_interval([1, 5, 2, 4, 3], level=0.9)[1:] == (1, 5)
+    for bad in ([], [1, np.nan], [[1, 2]]):
+        with pytest.raises(ValueError, match="one number per seed"):
+            median_interval(bad)
+
+
+def test_medians_are_by_group_and_leave_out_what_a_group_does_not_have() -> None:
+    table = pd.DataFrame(
+        {"model": ["a"] * 6 + ["b"] * 6, "x": range(12), "y": [1.0] * 6 + [np.nan] * 6}
+    )
+    rows = medians(table, ["model"], ["x", "y"]).to_dict("records")
+    assert [(row["model"], row["quantity"]) for row in rows] == [("a", "x"), ("a", "y"), ("b", "x")]
+    assert rows[2] == {"model": "b", "quantity": "x", "median": 8.5, "low": 6, "high": 11, "n": 6}

@@ -15,8 +15,8 @@ import pandas as pd
 
 from studies.pages.reading import is_there, reading
 from studies.practice import dataset, figure1
-from studies.practice.probed import PROBED, PUBLISHED
-from studies.practice.probes import true_labels
+from studies.practice.probed import PROBED
+from studies.practice.probes import PUBLISHED, true_labels
 from studies.storage.results import SETTINGS, read_json
 from studies.study import Study, Tables
 from studies.theory import layer, paper, portrait

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from studies.findings import Finding, share
-from studies.rendering import interval, number, pivoted, ranged
+from studies.rendering import interval, number, pivoted
 
 ERF = "theory (PGD)"
 SOFTMAX_PGD = "theory (softmax PGD, lam learned)"
@@ -118,16 +118,16 @@ def _attention_mass(task: Any, gate: str, table: pd.DataFrame) -> Any:
 
 
 def start_and_end(curves: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Median and range over ``by`` of each quantity at the first and the last step."""
+    """Median over ``by`` of each quantity at the first and the last step, and its interval."""
+    from probing.statistics import median_interval
+
     rows = []
     ends = {"start": curves["step"].min(), "end": curves["step"].max()}
     for when, step in ends.items():
         part = curves[curves["step"] == step]
         for column in QUANTITIES:
-            values = part[column].abs()
-            row = {"quantity": column, "when": when, "median": float(values.median())}
-            row |= {"lowest": float(values.min()), "highest": float(values.max())}
-            rows.append(row | {"n": part[by].nunique()})
+            row = {"quantity": column, "when": when, "n": part[by].nunique()}
+            rows.append(row | median_interval(part[column].abs())._asdict())
     return pd.DataFrame(rows)
 
 
@@ -192,15 +192,16 @@ def _crossings(curve: pd.DataFrame, *, interpolated: bool) -> Any:
 
 
 def against_error_table(against: Mapping[str, Any]) -> pd.DataFrame:
-    """Median and range of each quantity at each error, one row per model that mostly reaches it."""
+    """Median of each quantity at each error, and its interval: a row if most reach the error."""
+    from probing.statistics import median_interval
+
     rows = []
     for model, readings in against.items():
         for i in range(n_reached(readings)):
             reached = readings[np.isfinite(readings[:, i, 0]), i]
             for column, values in zip(COMPARED, reached.T, strict=True):
                 row = {"model": model, "quantity": column, "error": ERRORS[i], "n": len(values)}
-                row |= {"median": np.median(values), "lowest": values.min()}
-                rows.append(row | {"highest": values.max()})
+                rows.append(row | median_interval(values)._asdict())
     return pd.DataFrame(rows)
 
 
@@ -298,7 +299,7 @@ def findings(order: pd.DataFrame, nearness: pd.DataFrame) -> Iterator[Finding]:
 def ends_said(table: pd.DataFrame) -> pd.DataFrame:
     """One row per quantity, one column per model and end of the training."""
     labelled = table.assign(quantity=table["quantity"].map(QUANTITIES))
-    texts = [ranged(*row) for row in table[["median", "lowest", "highest"]].to_numpy()]
+    texts = [interval(*row) for row in table[["median", "low", "high"]].to_numpy()]
     wide = pivoted(labelled, texts, "quantity", ["model", "when"])
     wide.columns = [f"{model}, {when}" for model, when in wide.columns]
     return wide

@@ -18,7 +18,7 @@ import pandas as pd
 from studies.bounds import MOST, Trainings, Within
 from studies.findings import Finding, median
 from studies.practice import beside, transformer
-from studies.rendering import ranged, spreads
+from studies.rendering import interval, medians_said
 from studies.study import Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
@@ -40,6 +40,20 @@ GATES = {  # the gate of slr: its name on pages
     "softmax": "softmax",
 }
 SOURCES = {"fitted": "labels alone", "probes": "probes, given the location"}
+MEASURES = {  # in the tables causal and effects: name on pages
+    "accuracy": "accuracy",
+    "flips": "changed predictions",
+    "attention_mass": "attention on the informative word",
+}
+COSINES = {  # in the tables directions and cosines: name on pages
+    "kappa": "cos(key, k_hat)",
+    "kappa_covariance_null_95": "cos(key, k_hat): random (states)",
+    "kappa_null_95": "cos(key, k_hat): random",
+    "nu": "cos(value, v_hat)",
+    "nu_covariance_null_95": "cos(value, v_hat): random (states)",
+    "nu_null_95": "cos(value, v_hat): random",
+    "rho": "cos(key, value)",
+}
 ACROSS = "first component across v_hat"  # an edit of probing/circuits/causal.py
 
 
@@ -47,10 +61,8 @@ ACROSS = "first component across v_hat"  # an edit of probing/circuits/causal.py
 class Options(StudyOptions):
     output: Path = Path("results/bridge")
     """Folder for tables and figures."""
-    seeds: Trainings = 5
+    seeds: Trainings = 20
     """Number of training seeds of each 1-layer model; the 2-layer model has at most two."""
-    order_seeds: Annotated[int, Within(0, 1000)] = 20
-    """Number of seeds for cosines and the order of learning of the 1-layer model from scratch."""
     sentences: Annotated[int, Within(48, MOST)] = 480
     """Largest number of sentences per split; directions come from those of the training split."""
 
@@ -59,9 +71,8 @@ def transformers(options: Options) -> list[transformer.Options]:
     """The options of all Transformers, those that take longest first."""
     folder = options.output.parent / "models"
     small = transformer.small_models(folder, min(2, options.seeds)).values()
-    n = max(options.seeds, options.order_seeds)
     glove = transformer.tiny_models(folder, options.seeds, embeddings="glove").values()
-    return [*small, *glove, *transformer.tiny_models(folder, n).values()]
+    return [*small, *glove, *transformer.tiny_models(folder, options.seeds).values()]
 
 
 def kind_of(ours: transformer.Options) -> str:
@@ -77,6 +88,7 @@ def run(options: Options) -> Result:
     from studies.practice.figures.bridge import plot_against_error, plot_causal, plot_learning
 
     tables = practice(options)
+    tables |= over_seeds_of(tables)
     curves = {
         KINDS[str(model)]: part.drop(columns="model")
         for model, part in tables["learning"].groupby("model")
@@ -106,11 +118,11 @@ def practice(options: Options) -> dict[str, pd.DataFrame]:
 
 
 def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataFrame]:
-    """The table directions of one model and, of some, the tables learning, causal and idealised.
+    """The tables directions and causal of one model and, of some, learning and idealised.
 
-    1-layer models have a curve of learning. The first of those from scratch are edited in all ways,
-    those with frozen vectors are erased and reflected at the embeddings, and the 2-layer model is
-    reflected at every layer.
+    1-layer models have a curve of learning. Those from scratch are edited in all ways, those with
+    frozen vectors are erased and reflected at the embeddings, and the 2-layer model is reflected at
+    every layer.
     """
     from safetensors.torch import load_file
 
@@ -141,11 +153,9 @@ def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataF
             directions_table(model, train).assign(trained=True),
             directions_table(untrained, train).assign(trained=False),
         ]
-        tables = {"directions": pd.concat(directions)}
-        if ours.seed < options.seeds:
-            causal = causal_table(Trial(model, train, tests[0]), **EDITED[kind])
-            tables["causal"] = causal.assign(split=SPLITS[0])
-        if ours.seed < options.seeds and kind == "tiny":
+        causal = causal_table(Trial(model, train, tests[0]), **EDITED[kind])
+        tables = {"directions": pd.concat(directions), "causal": causal.assign(split=SPLITS[0])}
+        if kind == "tiny":
             states = {name: read(model, each) for name, each in zip(SPLITS, tests, strict=True)}
             tables["idealised"] = idealised_table(read(model, train), states)
         if ours.snapshots:
@@ -154,22 +164,40 @@ def look_into(options: Options, ours: transformer.Options) -> dict[str, pd.DataF
     return {key: table.assign(model=kind, seed=ours.seed) for key, table in tables.items()}
 
 
-# ---- what it says
+def over_seeds_of(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Medians over training seeds with their intervals: cosines, effects of edits, predictor."""
+    from probing.statistics import medians
+
+    heads, cosines = strongest_heads(tables["directions"]), [*COSINES, "v_share"]
+    effects = embeddings_edited(tables["causal"])
+    gates = ["split", "gate", "source"]
+    return {
+        "cosines": medians(heads, ["model", "trained"], cosines),
+        "effects": medians(effects, ["model", "test", "edit", "site"], list(MEASURES)),
+        "predictor": medians(tables["idealised"], gates, ["accuracy", "attention_mass"]),
+    }
 
 
-def strongest_heads(directions: pd.DataFrame) -> Any:
-    """Absolute cosines of each model's head with most attention on the informative word, grouped
-    over training seeds; absolute, since a direction has no sign.
+def strongest_heads(directions: pd.DataFrame) -> pd.DataFrame:
+    """Absolute cosines of each model's head with most attention on the informative word, one row
+    per training seed; absolute, since a direction has no sign.
     """
     heads = directions.sort_values("attention_mass").groupby(["model", "trained", "seed"]).last()
-    return heads.abs().groupby(["model", "trained"])
+    return heads.abs().reset_index()
+
+
+def embeddings_edited(causal: pd.DataFrame) -> pd.DataFrame:
+    """Edits of the embeddings of 1-layer models on the test split, one row per training seed."""
+    rows = causal.query("model.str.startswith('tiny') and split == 'test' and layer == 0")
+    return rows[rows["dose"].isna() | (rows["dose"] == 1.0)]
+
+
+# ---- what it says
 
 
 def first_layer_effects(causal: pd.DataFrame) -> Any:
     """Edits of the embeddings of 1-layer models on the test split, grouped over seeds."""
-    rows = causal.query("model.str.startswith('tiny') and split == 'test' and layer == 0")
-    rows = rows[rows["dose"].isna() | (rows["dose"] == 1.0)]
-    return rows.groupby(["model", "test", "edit", "site"], sort=False)
+    return embeddings_edited(causal).groupby(["model", "test", "edit", "site"], sort=False)
 
 
 def findings(tables: Tables) -> Iterator[Finding]:
@@ -241,48 +269,46 @@ def cosine_findings(directions: pd.DataFrame) -> Iterator[Finding]:
 
 
 def says(tables: Tables) -> Said:
-    columns = {
-        "accuracy": "accuracy",
-        "flips": "changed predictions",
-        "attention_mass": "attention on the informative word",
-    }
-    effects = spreads(first_layer_effects(tables["causal"]), columns)
-    effects = effects.rename(index=KINDS, level="model")
-    ideal = tables["idealised"].query("split == 'test'")
+    effects = medians_said(tables["effects"], ["model", "test", "edit", "site"], MEASURES)
+    ideal = tables["predictor"].query("split == 'test'")
     ideal = ideal.assign(gate=ideal["gate"].map(GATES), source=ideal["source"].map(SOURCES))
-    predictor = spreads(
-        ideal.groupby(["gate", "source"]),
-        {name: columns[name] for name in ("accuracy", "attention_mass")},
+    measures = {name: MEASURES[name] for name in ("accuracy", "attention_mass")}
+    shares = tables["cosines"].query("quantity == 'v_share' and trained").set_index("model")
+    scratch, frozen = (
+        interval(*shares.loc[kind, ["median", "low", "high"]]) for kind in ("tiny", "tiny-glove")
     )
-    heads = strongest_heads(tables["directions"])
-    shares = heads["v_share"].agg(["mean", "min", "max"])
-    scratch, frozen = (ranged(*shares.loc[(kind, True)]) for kind in ("tiny", "tiny-glove"))
+    heads = medians_said(tables["cosines"], ["model", "trained"], COSINES)
+    for name in ("kappa_null_95", "nu_null_95"):  # depend on the dimension alone
+        heads[COSINES[name]] = heads[COSINES[name]].str.split(" ").str[0]
+    n = tables["cosines"].set_index(["model", "trained"])["n"]
     return [
+        f"Medians over training seeds ({n['tiny', True].max()} of each 1-layer model) with their "
+        "exact 95% intervals, by order statistics; fewer than six seeds have none.",
         "Absolute cosines between the directions in the weights of the head with most attention on "
-        "the informative word and those of linear probes on the states that this head reads: mean "
-        "(range) over training seeds. Beside them, the 95% quantiles of random directions: of "
+        "the informative word and those of linear probes on the states that this head reads. "
+        "Beside them, the 95% quantiles of random directions: of "
         "those with the covariance of the states of words, which is the comparison to make, since "
         "states vary along few directions, and of isotropic ones. Embeddings from scratch are "
         "trained together with the weights, so that the directions are not given but made; GloVe "
         "vectors are frozen (positions are trained).",
-        cosines(heads),
+        heads.rename(index=KINDS, level="model"),
         "Effects of edits of the embeddings in 1-layer models, on the test split (steering is by "
-        "one distance between the labels): mean (range) over training seeds. From scratch, v_hat "
+        "one distance between the labels). From scratch, v_hat "
         f"holds {scratch} of the variance of the informative tokens, so that erasing it leaves "
         f"little that could tell these words apart; of frozen vectors it holds {frozen}. Controls: "
         "random directions, isotropic and with the covariance of the states; the first principal "
         "component of words, which from scratch is close to v_hat in some seeds, and that of what "
         "is left across v_hat; and the same edit at the distractor, which may be the same word, "
         "with the same vector, as an informative one.",
-        effects,
+        effects.rename(index=KINDS, level="model"),
         "The predictor of the paper, with its own gate and with others, on the states that the "
-        "1-layer model reads: mean (range) over training seeds, test split. Fitted to labels alone "
+        "1-layer model from scratch reads, test split. Fitted to labels alone "
         "it is not told where to look; many k and v then fit the labels of templated sentences, "
         "so that a high accuracy does not make it attend to the informative word. The probes are "
         "told the location of the informative token in training.",
-        predictor,
-        "Theory beside practice, at the start and at the end of training: median (range) over "
-        "training seeds, and over runs.",
+        medians_said(ideal, ["gate", "source"], measures),
+        "Theory beside practice, at the start and at the end of training: medians over training "
+        "seeds, and over runs of the theory.",
         beside.ends_said(tables["theory_practice"]),
         *beside.nearness_said(tables["nearness"]),
         "Which stays aligned first, v or k, by the level of alignment: counts of training seeds or "
@@ -296,19 +322,6 @@ def says(tables: Tables) -> Said:
     ]
 
 
-def cosines(heads: Any) -> pd.DataFrame:
-    """One row per model, trained or not: cosines beside the quantiles of random ones."""
-    columns: dict[str, str] = {}
-    for name, label in (("kappa", "cos(key, k_hat)"), ("nu", "cos(value, v_hat)")):
-        columns |= {name: label, f"{name}_covariance_null_95": f"{label}: random (states)"}
-        columns |= {f"{name}_null_95": f"{label}: random"}
-    shown = spreads(heads, columns | {"rho": "cos(key, value)"})
-    for name in columns.values():  # the isotropic quantile depends on the dimension alone
-        if name.endswith(": random"):
-            shown[name] = shown[name].str.split(" ").str[0]
-    return shown.rename(index=KINDS, level="model")
-
-
 STUDY = study(
     __name__,
     "k* and v* inside the Transformer",
@@ -317,13 +330,15 @@ STUDY = study(
     "token, relative error and distance to the invariant manifold during training: one-layer "
     "Transformers from scratch and with frozen GloVe vectors; and single-location regression, "
     "projected gradient descent with the paper's erf and schedule, and gradient descent and SGD "
-    "with a softmax whose inverse temperature is learned. Lines are medians, bands are ranges over "
-    "training seeds or runs; of the theory, over runs that align.",
+    "with a softmax whose inverse temperature is learned. Lines are medians over training seeds or "
+    "runs (of the theory, over runs that align), bands their exact 95% intervals.",
     error="Learning without a clock: alignment of k and v, and attention on the informative token, "
     "at equal error, which falls from left to right. Lines are medians over training seeds or "
-    "runs, the band is the range over training seeds of the Transformer from scratch.",
+    "runs, the band is the 95% interval of the median of the Transformer from scratch.",
     causal="Causal tests on the one-layer Transformer, test split. (a) The direction that tells "
     "the labels apart is erased; (b) the direction that marks the informative token is erased; "
     "(c) the informative token is steered or reflected along v_hat and along random directions; "
-    "(d) predictions changed by reflection after each layer, also in deeper models.",
+    "(d) predictions changed by reflection after each layer, also in deeper models. Bars, points "
+    "and lines are medians over training seeds, with their exact 95% intervals (none for fewer "
+    "than six seeds).",
 )

@@ -2,8 +2,9 @@
 
 All are trained on the same sentences; a decoder is read at its last token, and Llama has rotary
 positions. For each the study measures attention on the informative word, compares directions in the
-weights with those of probes, and erases or reflects states. Missing models are trained first, in
-the folder `models` next to the output.
+weights with those of probes, and erases or reflects states. Cosines differ much between seeds:
+every quantity is a median over 20 of them. Missing models are trained first, in the folder `models`
+next to the output.
 """
 
 import functools
@@ -17,7 +18,7 @@ import pandas as pd
 from studies.bounds import MOST, Trainings, Within
 from studies.findings import Finding, median
 from studies.practice import transformer
-from studies.rendering import spread
+from studies.rendering import medians_said
 from studies.study import Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
@@ -28,7 +29,7 @@ NAMES: dict[transformer.ArchitectureName, str] = {
     "gpt2": "GPT-2",
     "llama": "Llama",
 }
-QUANTITIES = {  # in the table `quantities`: name on pages
+QUANTITIES = {  # in the tables `quantities` (by seed) and `medians`: name on pages
     "mass": "attention on the word",
     "mass_elsewhere": "attention on the word, where it is not the last word",
     "mass_untrained": "attention on the word, untrained model",
@@ -53,7 +54,7 @@ QUANTITIES = {  # in the table `quantities`: name on pages
 class Options(StudyOptions):
     output: Path = Path("results/decoders")
     """Folder for tables and figures."""
-    seeds: Trainings = 5
+    seeds: Trainings = 20
     """Number of training seeds of each model."""
     sentences: Annotated[int, Within(48, MOST)] = 480
     """Largest number of sentences per split; directions come from those of the training split."""
@@ -73,12 +74,14 @@ def needs(options: Options) -> list[Need]:
 
 
 def run(options: Options) -> Result:
+    from probing.statistics import medians
     from studies.practice.figures.decoders import plot_decoders
 
     look = functools.partial(look_into, options.sentences)
     rows = in_parallel(look, transformers(options), "looking into models")
     table = pd.DataFrame(rows)
-    return Result({"quantities": table}, {"decoders": plot_decoders(table)})
+    tables = {"quantities": table, "medians": medians(table, ["architecture"], list(QUANTITIES))}
+    return Result(tables, {"decoders": plot_decoders(table)})
 
 
 def look_into(sentences: int, ours: transformer.Options) -> dict[str, Any]:
@@ -146,17 +149,20 @@ def findings(tables: Tables) -> Iterator[Finding]:
 
 
 def says(tables: Tables) -> Said:
-    groups = tables["quantities"].groupby("architecture", sort=False)
-    n = int(groups["seed"].nunique().max())
-    shown = groups[list(QUANTITIES)].agg(spread).rename(index=NAMES, columns=QUANTITIES).T
+    table = tables["medians"]
+    shown = medians_said(table, ["architecture"], QUANTITIES).rename(index=NAMES).T
     return [
-        "One layer, one head, 32 dimensions, trained on the same sentences; test split, mean "
-        f"(range) over {n} training seeds. A decoder is read at its last token, which in half of "
+        "One layer, one head, 32 dimensions, trained on the same sentences; test split, medians "
+        f"over {table['n'].max()} training seeds with their exact 95% intervals. Training ends in "
+        "several solutions, and which one a seed ends in differs between machines: the interval is "
+        "what another machine should give. The training had no dropout, and the learning rate of "
+        "decoders was chosen among those that classify well by their attention on the word in "
+        "training sentences. A decoder is read at its last token, which in half of "
         "these sentences is the informative word itself: its attention to itself counts, but the "
         "word then reaches the prediction without attention too. Cosines are absolute; random "
         "directions with the covariance of the states are the comparison to make, isotropic ones "
         "stand beside them.",
-        shown.rename_axis(index="quantity", columns=None),
+        shown.fillna("").rename_axis(index="quantity", columns=None),
     ]
 
 
@@ -164,9 +170,9 @@ STUDY = study(
     __name__,
     "k* and v* in decoders",
     "python scripts/decoders.py",
-    decoders="One-layer models from scratch on the test split: dots are training seeds, bars their "
-    "mean. (a) Attention of the summary token on the informative word; (b) cosines of the "
-    "directions in the weights with those of probes (dotted: 95% of random directions with the "
-    "covariance of the states); (c) accuracy after edits of the embeddings, and predictions turned "
-    "by reflection.",
+    decoders="One-layer models from scratch on the test split: pale dots are training seeds, "
+    "points their median with its exact 95% interval. (a) Attention of the summary token on the "
+    "informative word; (b) cosines of the directions in the weights with those of probes (dotted: "
+    "95% of random directions with the covariance of the states); (c) accuracy after edits of the "
+    "embeddings, and predictions turned by reflection.",
 )

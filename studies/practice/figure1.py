@@ -1,10 +1,10 @@
 """Make Figure 1: token-wise sparsity and internal linear representations.
 
 The study draws small Transformers (of one and of two layers, from scratch and with word vectors,
-each with its control) and probes of pretrained models beside the published bars of BERT, on the
-published and on the wide data. Models and probes are read from folders next to the output
-(`models`, `probes`, `probes-wide`, ...); missing ones are made first. The output is the figure
-(PNG, PDF) and every number in it as tables.
+each with its control) beside probes of pretrained models, on the published and on the wide data.
+The published bars of BERT are in the studies of the paper's protocol. Models and probes are read
+from folders next to the output (`models`, `probes`, `probes-wide`, ...); missing ones are made
+first. The output is the figure (PNG, PDF) and every number in it as tables.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ import pandas as pd
 from studies.bounds import Trainings
 from studies.findings import Finding, median
 from studies.practice import probed, transformer
-from studies.practice.probed import INITIAL, LEAST, PUBLISHED, WIDE, WIDEST, Probed
-from studies.practice.probes import true_labels
-from studies.rendering import interval, pivoted, ranged
+from studies.practice.probed import LEAST, WIDE, WIDEST, Probed
+from studies.practice.probes import PUBLISHED
+from studies.rendering import interval, intervals, pivoted
 from studies.study import Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.subject import MODEL_NAMES
@@ -32,7 +32,14 @@ SHADED = (  # sentences of panel a: a split and a row, the word at many places
     ("ood_position", 4_000),
 )
 SHOWN = "pair-0"  # the model of panel a
+PAIR_SEEDS = 9  # with sentences in order and without; a model takes a quarter of a minute
 WIDE_SEEDS = 3  # a model takes half a minute
+PROBES = ("summary", "mean", "head", "reader")  # the last is told the place in training
+MASS_OF = {  # series in the table models: name in the table sparsity
+    "tiny": "1 layer",
+    "pair": "2 layers",
+    "pair-in-order": "2 layers, sentences in order",
+}
 KNOWN_WORDS = (  # the splits whose adjectives a model from scratch has seen
     "test",
     "ood_structure",
@@ -46,8 +53,8 @@ KNOWN_WORDS = (  # the splits whose adjectives a model from scratch has seen
 class Options(StudyOptions):
     output: Path = Path("results/figure1")
     """Folder for the figure and its tables."""
-    seeds: Trainings = 5
-    """Number of training seeds of the Transformers; at most 3 on the wide data."""
+    seeds: Trainings = 20
+    """Number of training seeds; of 2-layer models at most 9, and on the wide data at most 3."""
     smoke: bool = False
     """Probe MiniLM at two layers on few sentences, without controls or SmolLM2: a quick check."""
 
@@ -58,6 +65,7 @@ class Options(StudyOptions):
 def transformers(options: Options) -> dict[str, dict[str, transformer.Options]]:
     """The options of the models on the published data whose accuracy is drawn, by series."""
     folder, n = options.output.parent / "models", options.seeds
+    pairs = min(n, PAIR_SEEDS)
     one = transformer.Options(embeddings="corpus", output=folder / "tiny-corpus")
     swapped = replace(one, control="swapped", output=folder / "tiny-swap")
     glove: dict[str, Any] = {"embeddings": "glove"}
@@ -67,7 +75,8 @@ def transformers(options: Options) -> dict[str, dict[str, transformer.Options]]:
         "tiny-glove-shuffled": transformer.tiny_models(folder, 1, **glove, control="shuffled"),
         "tiny-corpus": {"tiny-corpus": one},
         "tiny-swap": {"tiny-swap": swapped},
-        "pair": transformer.pair_models(folder, n),
+        "pair": transformer.pair_models(folder, pairs),
+        "pair-in-order": transformer.pair_models(folder, pairs, "pair-in-order", shuffle=False),
     }
 
 
@@ -116,12 +125,17 @@ def run(options: Options) -> Result:
         name: each for name, each in probes_of(options).items() if each.options.protocol == "ours"
     }
     parts = [probe_dots(each, Tables(folder / name)) for name, each in chosen.items()]
-    dots = pd.concat([published_dots(), *parts, transformer_dots(models)], ignore_index=True)
+    dots = pd.concat([*parts, transformer_dots(models)], ignore_index=True)
     shown = next(name for name in ("probes-wide", "probes") if name in chosen)
     plane = Tables(folder / shown)["plane"]
     sparsity, sentences = sparsity_part(options, models)
-    figure = plot_figure1(sentences, sparsity, dots, plane)
+    drawn = dots[dots["data"] == "wide"] if "wide" in set(dots["data"]) else dots
+    figure = plot_figure1(sentences, sparsity, drawn, plane)
     tables = {"dots": dots, "models": models, "sparsity": sparsity, "plane": plane}
+    tables["chosen"] = pd.concat(
+        Tables(folder / name)["chosen"].assign(model=each.options.model, data=each.options.data)
+        for name, each in chosen.items()
+    )
     return Result(tables, {"figure1": figure})
 
 
@@ -138,45 +152,38 @@ def metrics_of(series: dict[str, dict[str, transformer.Options]], data: str) -> 
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def published_dots() -> pd.DataFrame:
-    """The bars of the paper, which have no intervals."""
-    bars = {"initial": INITIAL, **PUBLISHED}
-    row = {"data": "published", "series": "bert-published", "kind": ""}
-    return pd.DataFrame(
-        [{**row, "split": split, "accuracy": value} for split, value in bars.items()]
-    )
-
-
 def transformer_dots(models: pd.DataFrame) -> pd.DataFrame:
-    """Means over training seeds, with their range; one seed has the interval over words."""
+    """Medians over training seeds with their intervals (kind "seeds").
+
+    Too few seeds have no such interval: then the row is that of the median seed, the lower of two,
+    with its interval over words.
+    """
+    from probing.statistics import median_interval
+
     rows = []
     for (data, series, split), group in models.groupby(["data", "series", "split"], sort=False):
         if split not in PUBLISHED:
             continue
-        row = {"data": data, "series": series, "split": split, "seeds": len(group)}
-        row |= {"accuracy": group["accuracy"].mean(), "words": int(group["words"].iloc[0])}
-        one = group.iloc[0]
-        ends = (group["accuracy"].min(), group["accuracy"].max())
-        if len(group) == 1:
-            ends = (one["accuracy_low"], one["accuracy_high"])
-        kind = "range" if len(group) > 1 else "interval"
+        row: dict[str, Any] = {"data": data, "series": series, "split": split, "seeds": len(group)}
+        median, low, high = median_interval(group["accuracy"])
+        kind = "seeds"
+        one = group.sort_values("accuracy").iloc[(len(group) - 1) // 2]
+        if low != low:
+            median, low, high = one[["accuracy", "accuracy_low", "accuracy_high"]]
+            kind = "interval"
         if one["unknown_words"]:  # chance by construction
-            ends, kind = (float("nan"), float("nan")), ""
-        rows.append(row | {"low": ends[0], "high": ends[1], "kind": kind})
+            low, high, kind = float("nan"), float("nan"), ""
+        row |= {"accuracy": median, "low": low, "high": high, "kind": kind}
+        rows.append(row | {"words": int(one["words"])})
     return pd.DataFrame(rows)
 
 
 def probe_dots(each: Probed, tables: Tables) -> pd.DataFrame:
-    """Dots of one model: means over layers, as in the paper; the reader at its chosen layer."""
-    from probing.probes.by_layer import chosen_layers
-
-    means, rows = true_labels(tables["means"]), true_labels(tables["probes"])
-    means = means[means["probe"].isin(["summary", "mean", "head"])]
-    recipe = chosen_layers(rows[rows["probe"] == "reader"])
-    dots = pd.concat([means, recipe], ignore_index=True)
+    """Dots of one model: every probe at the layer of its own cross-validation."""
+    dots = tables["chosen"].query("probe in @PROBES")
     data = "wide" if each.options.data == WIDE else "published"
     dots = dots.assign(data=data, kind="interval", series=f"{each.options.model}-" + dots["probe"])
-    return dots[["data", "series", "split", "accuracy", "low", "high", "kind", "words"]]
+    return dots[["data", "series", "split", "accuracy", "low", "high", "kind", "words", "layer"]]
 
 
 def sparsity_part(options: Options, models: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
@@ -186,6 +193,7 @@ def sparsity_part(options: Options, models: pd.DataFrame) -> tuple[pd.DataFrame,
     from probing.models.pretrained import load_model, untrained_like
     from probing.models.training import one_torch_thread
     from probing.states.views import sentence_views
+    from probing.statistics import medians
 
     model, tokenizer = load_model(
         str(transformers(options)["pair"][SHOWN].output), head="classifier"
@@ -199,11 +207,10 @@ def sparsity_part(options: Options, models: pd.DataFrame) -> tuple[pd.DataFrame,
             rows = dataset[split].select([i])
             (view,) = sentence_views(summary_attention(model, tokenizer, rows), rows)
             sentences.append(view.words_only())
-    names = {"tiny": "1 layer", "pair": "2 layers"}
-    ours = models[(models["data"] == "published") & models["series"].isin(names)]
-    ours = ours[ours["split"].isin(KNOWN_WORDS)].assign(model=ours["series"].map(names))
-    groups = ours.groupby(["model", "split"], sort=False)["attention_mass"]
-    trained = groups.agg(mass="mean", lowest="min", highest="max", seeds="size").reset_index()
+    ours = models[(models["data"] == "published") & models["series"].isin(MASS_OF)]
+    ours = ours[ours["split"].isin(KNOWN_WORDS)].assign(model=ours["series"].map(MASS_OF))
+    trained = medians(ours, ["model", "split"], ["attention_mass"]).drop(columns="quantity")
+    trained = trained.rename(columns={"median": "mass", "n": "seeds"})
     last = untrained.query("model == 'untrained'").groupby(["model", "split"], sort=False)["mass"]
     return pd.concat([trained, last.mean().reset_index()], ignore_index=True), sentences
 
@@ -264,8 +271,9 @@ def findings(tables: Tables) -> Iterator[Finding]:
         "found less sharply in one or two seeds",
     )
     yield from word_vector_findings(models)
-    if "chosen" in tables:
-        yield from wide_findings(tables["chosen"])
+    wide = tables["chosen"].query("data == @WIDE")
+    if len(wide):  # not in a quick check
+        yield from wide_findings(wide)
 
 
 def word_vector_findings(models: pd.DataFrame) -> Iterator[Finding]:
@@ -349,18 +357,13 @@ def ends(row: pd.Series) -> dict[str, float]:
     return {"value": row["accuracy"], "low": row["low"], "high": row["high"]}
 
 
-def text_of(row: dict[str, Any]) -> str:
-    """An accuracy with its interval over words, or its range over seeds."""
-    write = ranged if row["kind"] == "range" else interval
-    return write(row["accuracy"], row["low"], row["high"])
-
-
 def says(tables: Tables) -> Said:
+    from probing.statistics import medians
     from studies.practice.figures.figure1 import SERIES, SPLIT_NAMES
 
     dots, said = tables["dots"], []
     for data, rows in dots.groupby("data", sort=False):
-        texts = [text_of(row) for row in rows.to_dict("records")]
+        texts = intervals(rows)
         wide = pivoted(rows, texts, "series", "split")
         words = rows.dropna(subset="words").groupby("split")["words"].max()
         names = {
@@ -371,29 +374,37 @@ def says(tables: Tables) -> Said:
         wide.index = pd.Index([SERIES[name].label for name in wide.index], name="accuracy")
         said += [DATA_TEXTS[str(data)], wide.rename(columns=names).fillna("")]
     sparsity = tables["sparsity"]
-    texts = [
-        ranged(*row) if row[1] == row[1] else f"{row[0]:.2f}"
-        for row in sparsity[["mass", "lowest", "highest"]].to_numpy()
-    ]
-    table = pivoted(sparsity, texts, "split", "model")
+    known = tables["models"].query("data == 'published' and split in @KNOWN_WORDS")
+    known = known[known["series"].isin(MASS_OF)].assign(model=known["series"].map(MASS_OF))
+    right = medians(known, ["model", "split"], ["accuracy"])
+    seeds = sparsity.dropna(subset="seeds").groupby("model", sort=False)["seeds"].max()
+    counts = ", ".join(f"{n:.0f} of `{model}`" for model, n in seeds.items())
     return [
         *said,
-        "Attention on the informative word by split, for words that the models have seen: mean "
-        "(range) over training seeds.",
-        table,
+        "Attention on the informative word by split, for words that the models have seen: medians "
+        f"over training seeds ({counts}) with their exact 95% intervals. The models are trained "
+        "without dropout: with it attention stays spread out, which was seen on training data, so "
+        "that sparsity is in part this choice.",
+        pivoted(sparsity, intervals(sparsity, "mass"), "split", "model"),
+        "Accuracy of the same models:",
+        pivoted(right, intervals(right, "median"), "split", "model"),
         "A layer of attention scores each token by what it is and where it stands. So one layer "
         "cannot tell an adjective of the animal from the same adjective of the city but by its "
-        "place, and fails where places are new. The 2-layer model (rotary positions, sentences in "
-        "random order in training) first sees what stands around a word.",
+        "place, and fails where places are new. The 2-layer model (rotary positions) first sees "
+        "what stands around a word. For the model `2 layers` the place is not new in "
+        "`ood_position`: it is trained on sentences in random order, with more words hidden. "
+        "`2 layers, sentences in order` is trained without this, as the 1-layer model is.",
     ]
 
 
 DATA_TEXTS = {
-    "published": "Accuracy by split on the published data: the published bars of BERT first, then "
-    "ours. Square brackets are 95% intervals over words, round ones the range over training seeds. "
-    "`Locate and read` and `single-location head` read all tokens, and the former is told in "
-    "training which word decides; BERT's [CLS] is not. A Transformer from scratch cannot do better "
-    "than 0.5 on new adjectives: all of them are the same [UNK].",
+    "published": "Accuracy by split on the published data, each probe at the layer of its own "
+    "cross-validation on training data; brackets are 95% intervals, of probes over words, of "
+    "Transformers from scratch of the median over training seeds (or, of fewer than six seeds, "
+    "over words, for the median seed). `Locate and read` and `single-location head` read all "
+    "tokens; only the former is told in training which word decides. A Transformer from scratch "
+    "cannot do better than 0.5 on new adjectives: all of them are the same [UNK]. The published "
+    "bars of BERT are of another protocol, in `Probes by layer: MiniLM, the paper's protocol`.",
     "wide": "The same on the wide data, with 64 training and 150 new adjectives. In the control "
     "GloVe's vectors are shuffled among words.",
 }
@@ -402,9 +413,10 @@ STUDY = study(
     "Figure 1",
     "python scripts/figure1.py",
     figure1="Token-wise sparsity and internal linear representations. (a) Attention of [CLS] in a "
-    "2-layer Transformer from scratch. (b) Attention on the informative word, mean and range over "
-    "training seeds, beside a 1-layer and an untrained model. (c) Accuracy by split: the published "
-    "bars of BERT, probes of pretrained models and small Transformers, on the published and on the "
-    "wide data. (d) Tokens in MiniLM along the directions of a location probe and a value probe, "
-    "wide data.",
+    "2-layer Transformer from scratch. (b) Attention on the informative word: median over training "
+    "seeds with its exact 95% interval, of 1-layer and 2-layer models (these with sentences in "
+    "random order in training, where the place of `new position` is not new, and in order) and of "
+    "an untrained one. (c) Accuracy by split on the wide data: probes of pretrained models, each "
+    "at the layer of its own cross-validation, and small Transformers. (d) Tokens in MiniLM along "
+    "the directions of a location probe and a value probe, wide data.",
 )

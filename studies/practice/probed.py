@@ -15,8 +15,8 @@ import pandas as pd
 from probing.models.downloads import DOWNLOADS, is_downloaded
 from studies.findings import Finding
 from studies.practice import probes
-from studies.practice.probes import Options
-from studies.rendering import intervals, number, pivoted
+from studies.practice.probes import PUBLISHED, Options, layers_of
+from studies.rendering import intervals, pivoted
 from studies.study import Said, Study, Tables
 from studies.subject import MODEL_NAMES
 
@@ -25,16 +25,6 @@ WIDE = "sentiment-wide"
 EVERY_SIXTH = (6, 12, 18, 24)
 SMOLLM2: dict[str, Any] = {"model": "smollm2", "dtype": "bfloat16", "layers": EVERY_SIXTH}
 MPNET: dict[str, Any] = {"model": "mpnet", "layers": (3, 6, 9, 12)}
-# The paper's bars: frozen bert-base-uncased, logistic regression on [CLS], mean over its 12 layers.
-# "Initial embeddings" are layer 0, where [CLS] is one vector for all sentences.
-PUBLISHED = {
-    "train": 1.00,
-    "test": 0.95,
-    "ood_tokens": 0.64,
-    "ood_structure": 0.75,
-    "ood_structure_tokens": 0.69,
-}
-INITIAL = 0.50
 # Requirements on the wide data, set by a prototype with two training structures before the wide
 # data were written: accuracy of locate-and-read on new words, and in new structures too.
 LEAST = {"minilm": (0.95, 0.90), "smollm2": (0.95, 0.95), "mpnet": (0.95, 0.90)}
@@ -84,31 +74,37 @@ def command_of(options: Options) -> str:
 
 def says_of_paper(model: str, tables: Tables) -> Said:
     """The paper's bars and ours by its protocol, split by split."""
-    name = MODEL_NAMES[model]
-    means = tables["means"].query("control == 'none'")
-    shown = means.assign(label=means["model"].replace("trained", f"{name} [CLS]"))
-    shown["label"] = shown["label"].replace("untrained", f"untrained {name}")
+    name, bars = MODEL_NAMES[model], tables["bars"]
+    labels = {"BERT": "BERT, published", "trained": name, "untrained": f"untrained {name}"}
+    shown = bars.assign(label=bars["model"].map(labels))
     wide = pivoted(shown, intervals(shown), "label", "split")
-    bert = pd.DataFrame({split: number(bar) for split, bar in PUBLISHED.items()}, ["BERT [CLS]"])
-    wide = pd.concat([bert, wide[list(PUBLISHED)]])
-    first = tables["probes"].query("layer == 0 and split == 'test' and control == 'none'")
-    own = {"trained": f"{name} [CLS]", "untrained": f"untrained {name}"}
-    initial = {own[row.model]: number(row.accuracy) for row in first.itertuples()}
-    wide.insert(0, "initial embeddings", pd.Series({"BERT [CLS]": number(INITIAL), **initial}))
     above = tables["probes"].query("layer > 0 and split == 'train' and control == 'none'")
     sds = above.groupby("model")["state_sd"].agg(["min", "max"])
     spread = ", ".join(
-        f"{sds.loc[model, 'min']:.4f} to {sds.loc[model, 'max']:.4f} in {own[str(model)]}"
+        f"{sds.loc[model, 'min']:.4f} to {sds.loc[model, 'max']:.4f} in {labels[str(model)]}"
         for model in sds.index
     )
+    counts = [
+        f"{row.sentences:,}" if row.sentences == row.of else f"{row.sentences:,} of {row.of:,}"
+        for row in tables["splits"].itertuples()
+    ]
+    rows = ", ".join(
+        f"{n} in `{split}`" for n, split in zip(counts, tables["splits"]["split"], strict=True)
+    )
+    control = f" (untrained {name}: at most {probes.CONTROL_ROWS:,})"
+    control = control if "untrained" in set(bars["model"]) else ""
     return [
         "The paper's protocol: data as released, [CLS] (the last token of a decoder), raw states, "
-        "scikit-learn's default C = 1, mean over the layers; the first row are the published bars "
-        "of bert-base-uncased. C = 1 on raw states is a penalty in the units of the states, which "
-        "differ between models: what this protocol gives depends on the scale of a model's states, "
-        "and a low accuracy on `train` says that the penalty, not the model, is the limit. "
+        f"scikit-learn's default C = 1, mean over layers; here over {layers_of(tables)}. Sentences "
+        f"here: {rows}{control}. The first row are the "
+        "published bars of bert-base-uncased, another model. C = 1 on raw states is a penalty in "
+        "the units of the states, which differ between models: what this protocol gives depends "
+        "on the scale of a model's states, and a low accuracy on `train` says that the penalty, "
+        "not the model, is the limit. "
         f"Standard deviation of a coordinate of the probed state over sentences: {spread}.",
-        wide.rename_axis(index="accuracy").fillna(""),
+        wide.rename(columns={"initial": "initial embeddings"})
+        .rename_axis(index="accuracy")
+        .fillna(""),
     ]
 
 
@@ -134,7 +130,8 @@ def _paper(folder: str, **options: Any) -> Probed:
     parts: dict[str, Any] = {"says": partial(says_of_paper, chosen.model)}
     if chosen.model == "minilm":
         parts["findings"] = findings_of_paper
-    return probed(folder, "the paper's protocol", chosen, **parts)
+    figures = {"paper": probes.PAPER_CAPTION, **probes.STUDY.figures}
+    return probed(folder, "the paper's protocol", chosen, figures=figures, **parts)
 
 
 def _wide(folder: str, **options: Any) -> Probed:

@@ -20,7 +20,7 @@ from studies.bounds import CountOrAll, Jobs, Layer, check_workers
 from studies.rendering import intervals, number, pivoted, ranged
 from studies.study import Options as StudyOptions
 from studies.study import Result, Said, Tables, counter, study
-from studies.subject import AUTO, Subject, model_name
+from studies.subject import AUTO, MODEL_NAMES, Subject, model_name
 
 DIRECTIONS = "directions.safetensors"  # k_hat and v_hat by layer
 N_SHUFFLES = 3
@@ -30,6 +30,22 @@ CONTROL_TOKEN_SENTENCES = 500  # ... and, of these, for probes that read every t
 AS_RELEASED = "sentiment-as-released"  # the data of --protocol paper
 CURVE = ("value", "location", "reader", "head", "summary")  # the probes of --curve
 SAVED = "saved"  # a folder with one folder per probe
+# The paper's bars: frozen bert-base-uncased, logistic regression on [CLS], mean over its 12 layers.
+# "Initial embeddings" are layer 0, where [CLS] is one vector for all sentences.
+PUBLISHED = {
+    "train": 1.00,
+    "test": 0.95,
+    "ood_tokens": 0.64,
+    "ood_structure": 0.75,
+    "ood_structure_tokens": 0.69,
+}
+INITIAL = 0.50
+TOLD = {  # what a probe is told of the informative word, in the order of the table of the summary
+    **dict.fromkeys(("head", "heads", "max", "summary", "mean"), "nothing"),
+    "reader": "its place, in training",
+    "location": "its place, in training",
+    "value": "its place, always",
+}
 Probe = Literal["summary", "mean", "value", "location", "reader", "head", "max", "heads"]
 
 
@@ -40,7 +56,7 @@ class Options(Subject, StudyOptions):
     layers: tuple[Layer, ...] = ()
     """The layers to probe (0 is the embeddings); by default all."""
     protocol: Literal["ours", "paper"] = "ours"
-    """paper: as-released data, [CLS], all rows, scikit-learn's default C, mean over layers."""
+    """paper: as-released data, [CLS], raw states, scikit-learn's default C, mean over layers."""
     no_controls: bool = False
     """Leave out the controls: an untrained model of the same architecture, and shuffled labels."""
     max_rows: CountOrAll = 0
@@ -81,13 +97,15 @@ def run(options: Options) -> Result:
     from probing.probes.saved.probe import Origin, SavedProbe
     from probing.probes.splits import HEADS
     from probing.sentences import at_most
+    from probing.states.anatomy import anatomy_of
     from slr.workers.address import check_reachable
-    from studies.practice.figures.probes import plot_probes, plot_words
+    from studies.practice.figures.probes import plot_paper, plot_probes, plot_words
 
     if options.cluster is not None:  # before the model is read, which may take minutes
         check_reachable(options.cluster)
     dataset = options.read_data()
     check_training_words(options.data, dataset)
+    of = {name: len(split) for name, split in dataset.items()}
     if options.max_rows:
         dataset = at_most(dataset, options.max_rows)
     model, tokenizer = options.load()
@@ -100,11 +118,15 @@ def run(options: Options) -> Result:
         controls, _ = probed(options, untrained, tokenizer, part, name="untrained")
         for key, table in controls.items():
             tables[key] = pd.concat([tables[key], table], ignore_index=True)
-    tables["splits"] = split_table(dataset)
+    tables["splits"] = split_table(dataset, of)
+    tables["subject"] = pd.DataFrame({"n_layers": [anatomy_of(model).n_layers]})
     best = best_layers(true_labels(tables["probes"]))
     figures = {"probes": plot_probes(tables["probes"], best.get("reader"))}
     if "curve" in tables:
         figures["words"] = plot_words(tables["curve"])
+    if options.protocol == "paper":
+        tables["bars"] = paper_bars(tables["probes"], tables["means"])
+        figures["paper"] = plot_paper(tables["bars"], MODEL_NAMES.get(options.model, options.model))
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     chosen = [
         SavedProbe.of(fits[probe, layer].estimator, probe, layer, labels, origin)
@@ -113,17 +135,44 @@ def run(options: Options) -> Result:
     return Result(tables, figures, write=functools.partial(write_probes, readers, chosen))
 
 
-def split_table(dataset: Any) -> pd.DataFrame:
-    """Numbers of sentences, informative words and new words, one row per split."""
+def split_table(dataset: Any, of: dict[str, int]) -> pd.DataFrame:
+    """Numbers of sentences (of how many), informative words and new words, one row per split."""
     from probing.sentences import informative_words
 
     words = {name: set(informative_words(split)) for name, split in dataset.items()}
     rows = []
     for name, split in dataset.items():
         new = sorted(words[name] - words["train"])
-        row = {"split": name, "sentences": len(split), "words": len(words[name])}
+        row = {"split": name, "sentences": len(split), "of": of[name], "words": len(words[name])}
         rows.append(row | {"new_words": len(new), "examples": " ".join(new[:8])})
     return pd.DataFrame(rows)
+
+
+def chosen_table(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of every probe at the layer of its own cross-validation, and on how many sentences.
+
+    One rule for all probes, which sees training data alone. Empty if no layer was chosen so.
+    """
+    from probing.probes.by_layer import chosen_layers
+
+    chosen = chosen_layers(rows[rows["cv_score"].notna()])
+    sentences = cells.groupby(["probe", "layer", "split"])["sentences"].sum().reset_index()
+    columns = ["probe", "split", "layer", "accuracy", "low", "high", "words", "auroc", "tpr"]
+    return chosen[columns].merge(sentences, on=["probe", "layer", "split"])
+
+
+def paper_bars(probes: pd.DataFrame, means: pd.DataFrame) -> pd.DataFrame:
+    """The published bars and ours by the paper's protocol: model, split, accuracy, low, high.
+
+    The split "initial" is the test split at layer 0, the initial embeddings.
+    """
+    bars = {"initial": INITIAL, **PUBLISHED}
+    published = pd.DataFrame({"split": list(bars), "accuracy": list(bars.values())})
+    first = probes.query("layer == 0 and split == 'test'").assign(split="initial")
+    ours = pd.concat([first, means]).query("control == 'none' and split in @bars")
+    return pd.concat([published.assign(model="BERT"), ours], ignore_index=True)[
+        ["model", "split", "accuracy", "low", "high"]
+    ]
 
 
 def best_layers(rows: pd.DataFrame) -> dict[str, int]:
@@ -240,6 +289,9 @@ def probed(
     if name != "trained":
         return tables, fits
     tables["cells"] = cells.assign(pieces=cells["word"].map(pieces_of(states)))
+    chosen = chosen_table(true_labels(tables["probes"]), cells)
+    if len(chosen):
+        tables["chosen"] = chosen
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     if readers and "test" in states:
         layer = best_layers(true_labels(tables["probes"]))["reader"]
@@ -291,46 +343,65 @@ def true_labels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def says(tables: Tables) -> Said:
-    from probing.probes.by_layer import chosen_layers
-
     means, rows = tables["means"], true_labels(tables["probes"])
     labels = means["model"].replace("trained", model_name(tables))
     shown = means.assign(model=labels.where(means["control"] == "none", means["control"]))
-    if "reader" in set(rows["probe"]) and rows["cv_score"].notna().any():
-        recipe = chosen_layers(rows[rows["probe"] == "reader"])
-        layer = recipe["layer"].iloc[0]
-        recipe = recipe.assign(model="the recipe", probe=f"reader, layer {layer}")
-        shown = pd.concat([shown, recipe], ignore_index=True)
-    above = sorted({int(layer) for layer in rows["layer"]} - {0}) or [0]
-    layers = f"layers {above[0]} to {above[-1]}" if len(above) > 1 else f"layer {above[0]}"
     splits = tables["splits"].set_index("split")
     splits.columns = splits.columns.str.replace("_", " ")
     wide = pivoted(shown, accuracies(shown), ["model", "probe"], "split")
     intro = "Sentences and informative words per split; new words are those not in `train`."
     draws = f"; for shuffled labels the mean (range) over {N_SHUFFLES} draws"
     draws = draws if "shuffled labels" in set(means["control"]) else ""
+    control = f"; the untrained model is probed on at most {CONTROL_ROWS} sentences per split"
+    control = control if "untrained" in set(means["model"]) else ""
+    chosen = tables["chosen"] if "chosen" in tables else rows.iloc[:0]
+    reader = chosen.loc[chosen["probe"] == "reader", "layer"]
     return [
+        *(says_of_chosen(chosen, splits) if len(chosen) else []),
         " ".join(filter(None, [intro, few(splits)])),
         splits,
-        f"Accuracy, mean over {layers}, with its 95% interval over words (for `location`: share of "
-        f"sentences whose informative token ranks first){draws}. `summary` reads the token that "
-        "summarises a sentence: [CLS] of an encoder, the last token of a decoder. The recipe is "
-        "`reader` at the layer chosen by cross-validation over words and structures of the "
-        "training split (over words alone where it has fewer than four structures).",
+        f"Accuracy, mean over {layers_of(tables)}, with its 95% interval over words (for "
+        f"`location`: share of sentences whose informative token ranks first){draws}{control}.",
         wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
-        *says_of_ranking(rows),
-        *(says_of_cells(tables["cells"], int(layer)) if "curve" in tables else []),
+        *(says_of_ranking(chosen) if len(chosen) else []),
+        *(says_of_cells(tables["cells"], int(reader.iloc[0])) if "curve" in tables else []),
         *(says_of_words(tables["curve"]) if "curve" in tables else []),
     ]
 
 
-def says_of_ranking(rows: pd.DataFrame) -> Said:
-    """AUROC and true-positive rates of each probe at its best layer."""
-    from probing.probes.by_layer import chosen_layers
+def layers_of(tables: Tables) -> str:
+    """The layers of the means, and of how many: "layers 6, 12, 18, 24 (of 30)"."""
+    layers = sorted(set(tables["probes"]["layer"]) - {0}) or [0]
+    n = tables["subject"]["n_layers"].iloc[0]
+    if len(layers) == 1:
+        return f"layer {layers[0]} (of {n})"
+    is_row = layers == list(range(layers[0], layers[-1] + 1))
+    names = f"{layers[0]} to {layers[-1]}" if is_row else ", ".join(map(str, layers))
+    return f"layers {names} (of {n})"
 
-    if "auroc" not in rows or rows["cv_score"].isna().all():  # an older result; no layer chosen
-        return []
-    chosen = chosen_layers(rows[rows["cv_score"].notna()])
+
+def says_of_chosen(chosen: pd.DataFrame, splits: pd.DataFrame) -> Said:
+    """Every probe at its own layer: first those that are told nothing of the word."""
+    order = {probe: i for i, probe in enumerate(TOLD)}
+    chosen = chosen.sort_values("probe", key=lambda probes: probes.map(order), kind="stable")
+    shown = chosen.assign(told=chosen["probe"].map(TOLD))
+    wide = pivoted(shown, intervals(shown), ["probe", "told", "layer"], "split")
+    test = chosen[chosen["split"] != "train"].groupby("probe")["sentences"]
+    counts = sorted(set(test.max()))
+    return [
+        "Accuracy of every probe at the layer of its own cross-validation, over words and "
+        "structures of the training split (over words alone where it has fewer than four "
+        "structures), with its 95% interval over words; for `location` the share of sentences "
+        "whose informative token ranks first. `told`: what the probe knows of the word that "
+        "decides; `head` finds it from labels alone. `summary` reads the token that summarises a "
+        "sentence: [CLS] of an encoder, the last token of a decoder. At most "
+        f"{' or '.join(map(str, counts))} sentences per split, by probe.",
+        wide.rename(columns=lambda split: f"{split} ({splits.loc[split, 'words']} words)"),
+    ]
+
+
+def says_of_ranking(chosen: pd.DataFrame) -> Said:
+    """AUROC and true-positive rates of each probe at its best layer."""
     chosen = chosen.assign(probe=chosen["probe"] + ", layer " + chosen["layer"].astype(str))
     texts = [
         f"{number(auroc) or '-'} ({number(tpr) or '-'})"
@@ -410,6 +481,11 @@ def few(splits: pd.DataFrame) -> str:
 WORDS_CAPTION = (
     "Accuracy on new words against the number of training words, at one layer, always with the "
     "same number of training sentences. Lines are means over draws of words, bands their range."
+)
+PAPER_CAPTION = (
+    "The published bars of BERT (squares; they have no intervals) and ours by the same protocol: "
+    "accuracy of a logistic regression on [CLS] (the last token of a decoder), mean over layers, "
+    "with 95% intervals over words. Initial embeddings: layer 0."
 )
 STUDY = study(
     __name__,

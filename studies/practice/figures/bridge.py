@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from probing.statistics import median_interval
 from slr.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, journal_style
 from studies.practice.beside import COMPARED, ERF, QUANTITIES, SOFTMAX_PGD, SOFTMAX_SGD
 
@@ -38,8 +39,8 @@ def plot_learning(
     """Four quantities during training: a Transformer on the left, single-location on the right.
 
     Between them, if given, a Transformer with frozen word vectors. ``theory`` has one column of
-    panels per name in its column theory. Lines are medians and bands ranges over seeds or runs.
-    Only runs of the theory that align are drawn; the title counts them.
+    panels per name in its column theory. Lines are medians over seeds or runs, bands their
+    intervals. Only runs of the theory that align are drawn; the title counts them.
     """
     sides = [(practice, f"Transformer\nfrom scratch\n{_seeds(practice)}")]
     if frozen is not None:
@@ -101,7 +102,7 @@ def _round_below(step: float) -> float:
 def plot_against_error(table: pd.DataFrame) -> Figure:
     """Alignment and attention at equal error, one line per model: medians.
 
-    The band is the range over seeds of the first model, the Transformer.
+    The band is the interval of the median of the first model, the Transformer.
     """
     with journal_style():
         figure = Figure(figsize=(7.6, 3.0), layout="constrained")
@@ -112,7 +113,7 @@ def plot_against_error(table: pd.DataFrame) -> Figure:
             for model, (colour, line) in zip(models, ERROR_STYLES, strict=False):
                 rows = table[(table["model"] == model) & (table["quantity"] == column)]
                 if model == models[0]:
-                    ends = rows["lowest"], rows["highest"]
+                    ends = rows["low"], rows["high"]
                     ax.fill_between(rows["error"], *ends, color=colour, alpha=0.12, lw=0)
                 label = TITLES.get(model, model).replace("\n", ", ")
                 ax.plot(rows["error"], rows["median"], line, color=colour, label=label, ms=3)
@@ -129,11 +130,8 @@ def _seeds(table: pd.DataFrame) -> str:
 
 
 def _band(ax: Axes, table: pd.DataFrame, column: str, colour: str, label: str | None) -> None:
-    """Draw the median and the range over seeds or runs."""
-    groups = table[column].abs().groupby(table["step"])
-    steps = np.array(sorted(table["step"].unique()))
-    ax.fill_between(steps, groups.min(), groups.max(), color=colour, alpha=0.25, lw=0)
-    ax.plot(steps, groups.median(), color=colour, label=label)
+    """Draw the median over seeds or runs and its interval."""
+    _line(ax, table[column].abs().groupby(table["step"]), colour, label, alpha=0.25)
 
 
 def plot_causal(table: pd.DataFrame) -> Figure:
@@ -174,7 +172,7 @@ def plot_causal(table: pd.DataFrame) -> Figure:
 
 
 def _grouped(ax: Axes, table: pd.DataFrame, places: Mapping[str, Any]) -> None:
-    """Draw one bar per place and edit: the mean over seeds, with their range.
+    """Draw one bar per place and edit: the median over seeds, with its interval.
 
     ``places`` maps a name to the test, site, layer and column of the table.
     """
@@ -188,19 +186,23 @@ def _grouped(ax: Axes, table: pd.DataFrame, places: Mapping[str, Any]) -> None:
                 ax.text(x, 0.02, "not tried", rotation=90, ha="center", fontsize=6, color=GREY)
             else:
                 label = edit if place == 0 else None
-                ax.bar(x, values.mean(), width * 0.9, color=colour, label=label)
-                ends = [[values.mean() - values.min()], [values.max() - values.mean()]]
-                ax.errorbar(x, values.mean(), ends, fmt="none", ecolor=BLACK, elinewidth=0.8)
+                median, low, high = median_interval(values)
+                ax.bar(x, median, width * 0.9, color=colour, label=label)
+                ends = [[median - low], [high - median]]
+                ax.errorbar(x, median, ends, fmt="none", ecolor=BLACK, elinewidth=0.8)
     ax.set_xticks(range(len(places)), list(places))
     ax.set_ylim(0, 1.05)
     ax.grid(visible=False, axis="x")
 
 
-def _line(ax: Axes, groups: Any, colour: str, label: str, *, alpha: float) -> None:
-    """Draw the mean of each group, and the range over seeds."""
-    mean = groups.mean()
-    ax.fill_between(mean.index, groups.min(), groups.max(), color=colour, alpha=alpha, lw=0)
-    ax.plot(mean.index, mean, "o-", color=colour, ms=4, label=label)
+def _line(
+    ax: Axes, groups: Any, colour: str, label: str | None, *, style: str = "-", alpha: float
+) -> None:
+    """Draw the median of each group, and its interval."""
+    places = [place for place, _ in groups]
+    median, low, high = np.array([median_interval(values) for _, values in groups]).T
+    ax.fill_between(places, low, high, color=colour, alpha=alpha, lw=0)
+    ax.plot(places, median, style, color=colour, ms=4, label=label)
 
 
 def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
@@ -212,8 +214,8 @@ def _draw_doses(ax: Axes, part: pd.DataFrame) -> None:
         rows = part[(part["edit"] == edit) & (part["layer"] == 0)]
         rows = rows[rows["site"] == "informative"]
         steered = rows[rows["test"] == "steer"].groupby("dose")["flips"]
-        _line(ax, steered, colour, f"steer {name}", alpha=0.25)
-        flips = rows[rows["test"] == "reflect"]["flips"].mean()
+        _line(ax, steered, colour, f"steer {name}", style="o-", alpha=0.25)
+        flips = rows[rows["test"] == "reflect"]["flips"].median()
         ax.plot([2.3], [flips], "D", color=colour, ms=6, label=f"reflect {name}", clip_on=False)
     ax.set(
         xlabel="steered by (distances between the labels)", ylabel="changed predictions",
@@ -233,7 +235,7 @@ def _draw_layers(ax: Axes, table: pd.DataFrame) -> None:
         rows = rows[(rows["test"] == "reflect") & (rows["edit"] == "v_hat")]
         rows = rows[rows["site"] == "informative"]
         if len(rows):
-            _line(ax, rows.groupby("layer")["flips"], colour, label, alpha=0.2)
+            _line(ax, rows.groupby("layer")["flips"], colour, label, style="o-", alpha=0.2)
     ax.set(
         xlabel="layer whose output is reflected (0: embeddings)", ylabel="changed predictions",
         ylim=(-0.03, 1.05),

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from probing.statistics import median_interval
 from slr.figures import BLACK, BLUE, GREEN, ORANGE, journal_style
 
 COLOURS = {"bert": BLUE, "gpt2": ORANGE, "llama": GREEN}
@@ -38,7 +39,7 @@ def plot_decoders(table: pd.DataFrame) -> Figure:
             places, width = _places(str(architecture), len(COSINES))
             for place, name in zip(places, COSINES, strict=True):
                 ends = [place - width / 2, place + width / 2]
-                cosines.plot(ends, 2 * [rows[f"{name}_states_null"].mean()], ":", color=BLACK)
+                cosines.plot(ends, 2 * [rows[f"{name}_states_null"].median()], ":", color=BLACK)
         cosines.set_title("(b) |cosine| with probes", loc="left")
         _draw(effects, table, EFFECTS)
         effects.axvline(2.5, color=BLACK, lw=0.6)
@@ -49,14 +50,18 @@ def plot_decoders(table: pd.DataFrame) -> Figure:
 
 
 def _draw(ax: Axes, table: pd.DataFrame, quantities: Mapping[str, str]) -> None:
-    """Draw the mean of each quantity as a bar, and training seeds as dots, by architecture."""
+    """Draw training seeds as dots, and each quantity's median with its interval, beside them."""
     for architecture, colour in COLOURS.items():
         rows = table[table["architecture"] == architecture]
         places, width = _places(architecture, len(quantities))
-        means = [rows[name].mean() for name in quantities]
-        ax.bar(places, means, 0.9 * width, color=colour, alpha=0.6, label=NAMES[architecture])
         for place, name in zip(places, quantities, strict=True):
-            ax.plot([place] * len(rows), rows[name], ".", color=BLACK, ms=4)
+            ax.plot([place - width / 5] * len(rows), rows[name], ".", color=colour, ms=4, alpha=0.4)
+        known = [rows[name].dropna() for name in quantities]
+        ends = np.array([median_interval(x) if len(x) else 3 * [np.nan] for x in known])
+        median = ends[:, 0]
+        errors = [median - ends[:, 1], ends[:, 2] - median]
+        style: dict[str, Any] = {"fmt": "o", "ms": 4, "color": colour, "capsize": 2}
+        ax.errorbar(places + width / 5, median, errors, label=NAMES[architecture], **style)
     ax.set_xticks(range(len(quantities)), list(quantities.values()))
     ax.tick_params(axis="x", labelsize=7)
     ax.grid(visible=False, axis="x")

@@ -72,26 +72,24 @@ GLOVE = {
 }
 CORPUS = {"tiny-corpus": "corpus vectors", "tiny-swap": "swapped corpus (control)"}
 SERIES = {  # by key in the table, in the order of rows
-    "bert-published": Series("BERT [CLS], published", "BERT", "[CLS], published"),
     **_probed("minilm", "MiniLM", "[CLS]"),
     **_probed("smollm2", "SmolLM2", "last token"),
     **_probed("mpnet", "MPNet", "[CLS]"),
     **_trained("1 layer", {f"tiny{end}": name for end, name in GLOVE.items()} | CORPUS),
     **_trained("2 layers", {f"pair{end}": name for end, name in GLOVE.items()}),
+    **_trained("2 layers", {"pair-in-order": "from scratch, sentences in order"}),
 }
-NOT_DRAWN = {"smollm2-mean", "smollm2-head"}  # tables have them
 
 SPLIT_STYLES = {  # of dots: colour, marker, size
     "test": (BLACK, "o", 3.7),
     "ood_tokens": (RED, "^", 4.3),
     "ood_structure": (GREEN, "s", 3.5),
     "ood_structure_tokens": (PURPLE, "D", 3.4),
-    "initial": (GREY, "x", 3.2),
 }
 DATA_NAMES = {"published": "published data", "wide": "wide data"}
 KIND_STYLES: dict[str, dict[str, Any]] = {
     "interval": {"lw": 0.8, "alpha": 1.0},
-    "range": {"lw": 2.6, "alpha": 0.3},
+    "seeds": {"lw": 2.6, "alpha": 0.3},
 }
 # Of models in panel b: colour, face, marker.
 # Green is attention here as in the report, where blue is k and orange is v.
@@ -127,11 +125,11 @@ def plot_figure1(
 ) -> Figure:
     """The four panels of Figure 1.
 
-    Columns of ``sparsity``: model, split, mass and, if known, lowest, highest, seeds; of ``dots``:
-    data, series, split, accuracy and, if known, low, high, kind (of low and high: interval, range
-    or ""), words, seeds; of ``plane``: k, v, role, label.
+    Columns of ``sparsity``: model, split, mass and, if known, low, high, seeds; of ``dots``: data,
+    series, split, accuracy and, if known, low, high, kind (of low and high: interval over words,
+    seeds or ""), words, seeds; of ``plane``: k, v, role, label.
     """
-    sparsity = sparsity.reindex(columns="model split mass lowest highest seeds".split())
+    sparsity = sparsity.reindex(columns="model split mass low high seeds".split())
     dots = dots.reindex(columns="data series split accuracy low high kind words seeds".split())
     with journal_style():
         mpl.rc("font", size=7)
@@ -206,7 +204,7 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
         colour, face, marker = BASELINES[model] if model in BASELINES else next(trained)
         rows = table[table["model"] == model]
         y = rows["split"].map(splits.index) + _dodge(i, len(models))
-        ax.hlines(y, rows["lowest"], rows["highest"], color=colour, lw=0.9)
+        ax.hlines(y, rows["low"], rows["high"], color=colour, lw=0.9)
         ax.plot(rows["mass"], y, marker, color=colour, mfc=face, mew=0.8, ms=4.0, label=model)
     ax.set_yticks(range(len(splits)), [SPLIT_NAMES[name] for name in splits])
     _lay_rows(ax, len(splits), range(1, len(splits)))
@@ -214,14 +212,14 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xlabel("mass on the informative word", loc="right")
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     handles, labels = ax.get_legend_handles_labels()
-    if table["seeds"].max() > 1:
+    if table["low"].notna().any():
         handles.append(Line2D([], [], color=GREEN, lw=0.9))
-        labels.append(f"range over {int(table['seeds'].max())} seeds")
+        labels.append(f"95%, {_span(table['seeds'][table['low'].notna()])} seeds")
     ax.legend(handles, labels, loc="upper right", bbox_to_anchor=(1, -0.15), ncols=2, **KEY)
 
 
 def _draw_accuracy(axes: Sequence[Axes], data: Sequence[str], table: pd.DataFrame) -> None:
-    drawn = [key for key in SERIES if key in set(table["series"]) - NOT_DRAWN]
+    drawn = [key for key in SERIES if key in set(table["series"])]
     groups = [SERIES[key].group for key in drawn]
     starts = [i for i, group in enumerate(groups) if group not in groups[:i]]
     table = table[table["series"].isin(drawn) & table["split"].isin(SPLIT_STYLES)]
@@ -251,14 +249,12 @@ def _draw_accuracy(axes: Sequence[Axes], data: Sequence[str], table: pd.DataFram
 
 def _draw_split(ax: Axes, split: str, rows: pd.DataFrame) -> None:
     colour = SPLIT_STYLES[split][0]
-    dodged = [name for name in SPLIT_STYLES if name != "initial"]
-    shift = _dodge(dodged.index(split), len(dodged)) if split in dodged else 0.0
+    shift = _dodge(list(SPLIT_STYLES).index(split), len(SPLIT_STYLES))
     y, inside = rows["row"] + shift, rows["accuracy"] >= LEFT
     for kind, style in KIND_STYLES.items():
         part = rows[(rows["kind"] == kind) & rows["low"].notna()]
         ax.hlines(y[part.index], part["low"], part["high"], color=colour, **style)
-    label = SPLIT_NAMES.get(split, "initial embeddings")
-    ax.plot(rows["accuracy"][inside], y[inside], label=label, **_marks(split))
+    ax.plot(rows["accuracy"][inside], y[inside], label=SPLIT_NAMES[split], **_marks(split))
     for size, outside in ((2.5, inside & (rows["low"] < LEFT)), (4.2, ~inside)):
         edge = np.full(outside.sum(), LEFT + size / 400)
         ax.plot(edge, y[outside], "<", color=colour, ms=size, mew=0)
@@ -267,8 +263,7 @@ def _draw_split(ax: Axes, split: str, rows: pd.DataFrame) -> None:
 def _marks(split: str) -> dict[str, Any]:
     """Marks with a white rim, so that one can be told from another below it."""
     colour, marker, size = SPLIT_STYLES[split]
-    rim = {"mec": colour, "mew": 0.8} if marker == "x" else {"mec": "white", "mew": 0.3}
-    return {"color": colour, "marker": marker, "ms": size, "ls": "", **rim}
+    return {"color": colour, "marker": marker, "ms": size, "ls": "", "mec": "white", "mew": 0.3}
 
 
 def _write_low_values(ax: Axes, rows: pd.DataFrame) -> None:
@@ -282,13 +277,11 @@ def _write_low_values(ax: Axes, rows: pd.DataFrame) -> None:
 
 def _draw_key(ax: Axes, table: pd.DataFrame) -> None:
     """What is drawn: splits, chance, kinds of lines, and the dagger."""
-    seeds = table["seeds"][(table["kind"] == "range") & (table["seeds"] > 1)]
-    ranges = f"range over {_span(seeds)} training seeds" if len(seeds) else "range over seeds"
-    kinds = {"interval": "95% interval over words", "range": ranges}
+    seeds = table["seeds"][table["kind"] == "seeds"]
+    over_seeds = f"95% interval over {_span(seeds)} training seeds" if len(seeds) else ""
+    kinds = {"interval": "95% interval over words", "seeds": over_seeds}
     key: dict[str, dict[str, Any]] = {
-        SPLIT_NAMES.get(split, "initial embeddings"): _marks(split)
-        for split in SPLIT_STYLES
-        if split in set(table["split"])
+        SPLIT_NAMES[split]: _marks(split) for split in SPLIT_STYLES if split in set(table["split"])
     }
     key["chance"] = {"color": BLACK, "lw": 0.7, "ls": ":"}
     for kind, style in KIND_STYLES.items():

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from slr.figures import COLOURS, GREY, MARKERS, journal_style, panels
+from slr.figures import BLACK, COLOURS, GREY, MARKERS, journal_style, panels
+from studies.practice.figures.figure1 import SPLIT_NAMES
 
 TITLES = {
     "summary": "summary token",
@@ -60,6 +61,34 @@ def plot_probes(table: pd.DataFrame, chosen: int | None = None) -> Figure:
         if "untrained" in set(table["model"]):
             lines.append(Line2D([], [], color=GREY, linestyle=":", label="untrained model"))
         figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+    return figure
+
+
+def plot_paper(bars: pd.DataFrame, name: str) -> Figure:
+    """The published bars beside ours by the paper's protocol, as points with intervals.
+
+    Columns of ``bars``: model (BERT, trained, untrained), split, accuracy, low, high.
+    """
+    styles: dict[str, tuple[str, dict[str, Any]]] = {
+        "BERT": ("BERT, published", {"fmt": "s", "color": BLACK, "mfc": "white"}),
+        "trained": (f"{name}, the same protocol", {"fmt": "o", "color": COLOURS[0]}),
+        "untrained": (f"untrained {name}", {"fmt": "x", "color": GREY}),
+    }
+    splits = list(dict.fromkeys(bars["split"]))
+    shown = [model for model in styles if model in set(bars["model"])]
+    with journal_style():
+        figure, (ax,) = panels(1, 1, (5.6, 0.45 * len(splits) + 1.1))
+        for i, model in enumerate(shown):
+            rows = bars[bars["model"] == model]
+            y = rows["split"].map(splits.index) + 0.22 * (i - (len(shown) - 1) / 2)
+            ends = [rows["accuracy"] - rows["low"], rows["high"] - rows["accuracy"]]
+            label, style = styles[model]
+            ax.errorbar(rows["accuracy"], y, xerr=ends, label=label, ms=5, capsize=2, **style)
+        ax.axvline(0.5, color=GREY, lw=0.8, ls=":")
+        names = {"initial": "initial embeddings", **SPLIT_NAMES}
+        ax.set_yticks(range(len(splits)), [names[split] for split in splits])
+        ax.set(xlabel="accuracy", xlim=(-0.02, 1.02), ylim=(len(splits) - 0.5, -0.5))
+        figure.legend(loc="outside lower center", ncols=len(shown))
     return figure
 
 
