@@ -36,10 +36,11 @@ from probing.models.presets import build_model
 from probing.probes.linear import LinearProbe
 from probing.sentences import informative_words
 from probing.states.tokens import Tokens
+from studies.findings import Finding
 from studies.making import make
 from studies.practice import controls as script
 from studies.storage.results import write_json
-from studies.study import Claim, Tables
+from studies.study import Tables
 
 D, N_WORDS = 30, 24
 EFFORT = Effort(n_draws=2, n_orders=3, n_directions=5)
@@ -329,8 +330,8 @@ def test_the_script_writes_its_table(
         )
 
 
-def selectivity(tmp_path: Path, control: float, untrained: float) -> Claim:
-    """The claim where layer 3 has the best score; ``untrained`` is the 5% quantile over draws."""
+def selectivity(tmp_path: Path, control: float, untrained: float) -> Finding:
+    """The finding where layer 3 has the best score; ``untrained`` is the 5% quantile over draws."""
     rows = [
         {"probe": "value", "model": model, "layer": layer, "task": task, "accuracy": accuracy}
         | {"low_5": low, "cv_score": score, "draws": 20, "selectivity": 1.0 - control}
@@ -344,19 +345,19 @@ def selectivity(tmp_path: Path, control: float, untrained: float) -> Claim:
     ]
     pd.DataFrame(rows).to_parquet(tmp_path / "controls.parquet")
     write_json(tmp_path / "settings.json", {"model": "minilm", "data": "sentiment-wide"})
-    (claim,) = script.selectivity_claim(Tables(tmp_path))
-    return claim
+    (finding,) = script.selectivity(Tables(tmp_path))
+    return finding
 
 
 def test_selectivity_is_compared_with_what_random_labels_give_an_untrained_model(
     tmp_path: Path,
 ) -> None:
-    claim = selectivity(tmp_path, control=0.7, untrained=0.75)
-    assert claim.passed
-    assert "at layer 3" in claim.claim
-    assert claim.measured == "0.300"
-    assert not selectivity(tmp_path, control=0.8, untrained=0.75).passed
-    assert not selectivity(tmp_path, control=1.0, untrained=1.0).passed, "0 is not above 0"
+    finding = selectivity(tmp_path, control=0.7, untrained=0.75)
+    assert finding.verdict == "held"
+    assert "by 0.300 more often" in finding.sentence
+    assert "(layer 3;" in finding.sentence
+    for control, untrained in ((0.8, 0.75), (1.0, 1.0)):  # 0 is not above 0
+        assert selectivity(tmp_path, control, untrained).verdict == "missed"
 
 
 def test_the_layer_can_be_chosen_by_the_score_that_chose_the_penalty(found: Any) -> None:

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from bad_input import REFUSED, call, command
 from PIL import Image
-
 from studies.pages.claims import kept_claims
+
 from studies.storage.results import is_current, result_folder
 from studies.theory import paper, portrait
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,25 +18,18 @@ from page import open_page
 from PIL import Image
 
 from studies.catalogue import STUDIES
+from studies.findings import Finding
 from studies.making import make
 from studies.pages import report
-from studies.pages.claims import MATTER, by_study, keep_claims, that_matter
 from studies.practice import bridge, figure1
 from studies.settings import settings_of
 from studies.storage.results import is_current, result_folder
-from studies.study import Claim, Study
+from studies.study import Study
 from studies.theory import portrait
 
-CLAIMS = [
-    Claim(
-        claim="a < b",
-        paper="yes",
-        required="above 0.9",
-        origin="the paper",
-        measured="0.988",
-        passed=True,
-    ),
-    Claim(claim="a miss", required="all", origin="the paper", measured="29 of 30", passed=False),
+FINDINGS = [
+    Finding(text="a < b by {}.", value=0.988, low=0.9, high=1.0, published="yes", holds=True),
+    Finding(text="A share of {}.", value=0.5, required="all", holds=False, why="some do not"),
 ]
 
 
@@ -52,7 +46,7 @@ def keep(results: Path, study: Study, width: int = 60, **tables: Any) -> None:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Figure 1, one study of the theory, claims; no model and no bridge."""
+    """Figure 1 and one study of the theory; no model and no bridge."""
     folder = tmp_path_factory.mktemp("results")
     columns = ["series", "accuracy", "low", "high", "kind", "words"]
     rows = [("bert-published", 0.95, math.nan, math.nan, "", math.nan)]
@@ -68,8 +62,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     points = pd.DataFrame({"kappa": [1.0], "nu": [1.0], "kind": ["minimum"]})
     keep(folder, portrait.STUDY, fixed_points=points)
-    keep_claims(folder, [dataclasses.replace(claim, interval="[0.9, 1]") for claim in CLAIMS])
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def planted() -> Iterator[None]:
+    """Findings that can be recognised, as the results have few tables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "read_findings", lambda _: FINDINGS)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +143,11 @@ def test_a_study_says_the_same_on_every_page(page: str) -> None:
     assert '<th scope="row">minimum</th>\n<td class="measure" data-label="kappa">1.0</td>' in page
 
 
-def test_claims_say_pass_or_miss_in_words(page: str) -> None:
-    assert "1 of 2 claims pass" in page
-    for text in ("a &lt; b", "above 0.9", "0.988", "[0.9, 1]", "✔ pass", "✘ miss"):
-        assert text in page
+def test_findings_have_their_verdict_in_words(page: str) -> None:
+    assert "Of 1 predictions that were written down before their runs 0 held" in page
+    assert "a &lt; b by 0.99 [0.90, 1.00]." in page
+    assert 'class="same" data-label="verdict">same</td>' in page
+    assert 'class="missed" data-label="verdict">missed: some do not</td>' in page
 
 
 def test_figure1_stands_beside_the_published_numbers(page: str) -> None:
@@ -161,7 +163,7 @@ def test_seeds_and_versions_are_shown(page: str) -> None:
 def test_an_empty_folder_gives_a_page_of_commands(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     page = report.render(tmp_path / "results")
-    assert page.count('class="missing"') == len(ALWAYS) + 2  # and claims, model
+    assert page.count('class="missing"') == len(ALWAYS) + 1  # and the model
     for command in ("reproduce.py", "figure1.py", "train_transformer.py", "bridge.py"):
         assert f"scripts/{command}" in page
     assert "portrait-lam" in page  # needs no results
@@ -216,9 +218,8 @@ def test_no_text_becomes_an_element(results: Path, monkeypatch: pytest.MonkeyPat
         says=lambda tables: [EVIL, f"`{EVIL}`", table],
     )
     monkeypatch.setattr(report, "THEORY", [study])
-    monkeypatch.setattr(
-        report, "kept_claims", lambda _: [dataclasses.replace(CLAIMS[0], claim=EVIL)]
-    )
+    evil = [dataclasses.replace(FINDINGS[0], text=EVIL)]
+    monkeypatch.setattr(report, "read_findings", lambda _: evil)
     monkeypatch.setattr(report, "live_values", lambda _: live_of(EVIL))
     page = report.render(results)
     texts = Texts(page).texts
@@ -305,38 +306,10 @@ def test_the_page_opens_from_disk_without_complaints(browser: Any, made: Path) -
     assert browser.get_log("browser") == []
 
 
-def test_claims_and_tables_are_folded_and_can_be_opened(browser: Any, made: Path) -> None:
+def test_findings_are_folded_by_group_and_can_be_opened(browser: Any, made: Path) -> None:
     open_page(browser, made)
-    folded = browser.find_elements("css selector", "#claims details")
-    assert [each.get_attribute("open") for each in folded] == [None]
-    assert "a miss" not in browser.find_element("id", "claims").text
-    folded[0].find_element("css selector", "summary").click()
-    assert "a miss" in browser.find_element("id", "claims").text
-
-
-# ---- the claims on top
-
-
-def test_the_claims_that_matter_are_claims_of_the_results() -> None:
-    """One each, in the page of results, which is made of a whole run."""
-    text = (Path(__file__).parent.parent / "docs/results.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| [✔✘] (?:pass|miss) \| (.+?) \|", text, re.M)
-    assert len(rows) > 100
-    for start in MATTER:
-        assert len([row for row in rows if row.startswith(start)]) == 1, start
-
-
-def test_claims_stand_below_their_studies_and_none_is_lost() -> None:
-    claims = [
-        dataclasses.replace(CLAIMS[0], command=portrait.STUDY.command),
-        dataclasses.replace(CLAIMS[1], command="python scripts/of_an_earlier_version.py"),
-        dataclasses.replace(CLAIMS[1], claim=f"{MATTER[1]}, as said", command=bridge.STUDY.command),
-    ]
-    groups = by_study(claims)
-    assert list(groups) == [bridge.STUDY.title, portrait.STUDY.title, "Others"]
-    assert [claim for group in groups.values() for claim in group] == [
-        claims[2],
-        claims[0],
-        claims[1],
-    ]
-    assert that_matter(claims) == [claims[2]]
+    folded = browser.find_elements("css selector", "#findings details")
+    assert [each.get_attribute("open") for each in folded] == ["true", None]
+    assert "some do not" not in browser.find_element("id", "findings").text
+    folded[1].find_element("css selector", "summary").click()
+    assert "some do not" in browser.find_element("id", "findings").text

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from matplotlib.figure import Figure
 
 from slr import EXPERIMENTS
 from studies.catalogue import STUDIES
+from studies.findings import Finding
 from studies.pages import results as results_page
-from studies.pages.claims import keep_claims
+from studies.pages.findings import TITLES
 from studies.pages.paper_table import PARAMETERS, paper_table
 from studies.pages.pictures import read_picture, small_png
 from studies.pages.results import WIDTH, Options, page_of, times_part
@@ -23,7 +23,7 @@ from studies.practice import bridge, figure1
 from studies.practice.probed import PROBED
 from studies.rendering import markdown_table
 from studies.storage.results import result_folder
-from studies.study import Claim, Study, Tables
+from studies.study import Study, Tables
 from studies.theory import paper
 
 ROOT = Path(__file__).parent.parent
@@ -79,14 +79,18 @@ def results(tmp_path: Path) -> Path:
     runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5, "start": "published"}
     steps = {"step": [0, 200, 5000], "lam": 0.1}
     keep(root, paper.STUDIES[0], runs=runs, trajectory=steps)
-    miss = Claim(
-        claim="none diverge", required="none", origin="the paper", measured="1 of 3", passed=False
-    )
-    small = Claim(
-        claim="small", required="below 0.2", origin="the paper", measured="0.1", passed=True
-    )
-    keep_claims(root, [replace(miss, paper="none"), replace(small, interval="[0.0, 0.15]")])
     return root
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings that can be recognised, as the results have few tables."""
+    findings = [
+        Finding(text="Two of {}.", value=3, form=".0f", published="all", holds=True, headline=True),
+        Finding(text="A share of {}.", value=0.5, low=0.25, high=0.75, required="at least 0.9",
+                holds=False, why="it is small"),
+    ]  # fmt: skip
+    monkeypatch.setattr(results_page, "read_findings", lambda _: findings)
 
 
 def page(results: Path) -> str:
@@ -274,11 +278,15 @@ def test_bars_that_are_chance_by_construction_have_no_interval() -> None:
     assert ours.loc["ood_tokens", ["low", "high"]].isna().all()
 
 
-def test_claims_are_in_the_page_with_their_verdict(results: Path) -> None:
-    text = page(results)
-    assert "1 of 2 claims pass." in text
-    assert "| ✘ miss | none diverge | none | none | the paper | 1 of 3 |" in text
-    assert "| ✔ pass | small |  | below 0.2 | the paper | 0.1 [0.0, 0.15] |" in text
+def test_the_page_begins_with_what_holds_and_then_the_findings_by_group(results: Path) -> None:
+    begin, rest = page(results).split("## Published values, and ours\n")
+    assert begin == (
+        "# Results\n\nTwo of 3.\n\n1 published values are the same here, 0 different and 0 not "
+        "comparable. Of 1 predictions that were written down before their runs 0 held and 1 are "
+        "missed, each with the reason.\n\n"
+    )
+    assert "| Two of 3. | all | same |" in rest
+    assert "| A share of 0.50 [0.25, 0.75]. | at least 0.9 | missed: it is small |" in rest
 
 
 def test_times_are_those_measured(results: Path) -> None:
@@ -301,8 +309,13 @@ def test_times_are_those_measured(results: Path) -> None:
 
 def test_the_page_that_is_kept_has_every_section() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
-    assert text.startswith(results_page.INTRODUCTION)
-    titles = ["Claims", "The paper, figure by figure", *ALWAYS, "Times"]
+    titles = [
+        *TITLES.values(),
+        "How to read the numbers",
+        "The paper, figure by figure",
+        *ALWAYS,
+        "Times",
+    ]
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == titles
     assert "Not made yet" not in text
     for part in times_part(ROOT / "docs" / "times.json"):

@@ -15,8 +15,8 @@ from studies.study import Study
 
 TITLES = {  # of the groups, in the order of all pages
     "replication": "Published values, and ours",
-    "prediction": "Predictions that were written down before their runs",
-    "finding": "What else was found",
+    "prediction": "Predictions written down before their runs",
+    "finding": "Findings",
 }
 
 

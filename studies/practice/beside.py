@@ -273,6 +273,10 @@ def findings(order: pd.DataFrame, nearness: pd.DataFrame) -> Iterator[Finding]:
         why="a k of free length that begins short turns before v does; one that begins long turns "
         "after it",
     )
+    yield nearness_finding(nearness)
+
+
+def nearness_finding(nearness: pd.DataFrame) -> Finding:
     attention = nearness.query("quantity == 'attention_mass' and reading == @INTERPOLATED")
     attention = attention.set_index(["model", "beside"])
     pairs = [
@@ -282,7 +286,7 @@ def findings(order: pd.DataFrame, nearness: pd.DataFrame) -> Iterator[Finding]:
     ]
     meeting = sum(near["high"] >= far["low"] for near, far in pairs)
     ours, erf = max(pairs, key=lambda pair: pair[0]["high"] - pair[1]["low"])
-    yield Finding(
+    return Finding(
         text="At equal error the attention of 1-layer Transformers differs from softmax theory by "
         f"{{}} (root mean square) in the worst of {len(pairs)} comparisons, and there from erf "
         f"theory by {erf['rms']:.3f} [{erf['low']:.3f}, {erf['high']:.3f}].",
