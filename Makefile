@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint pytest coverage bench docs picture notebooks models constraints clean
+.PHONY: help setup reproduce test lint pytest coverage bench docs readme picture notebooks models constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ docs: $(READY) ## the documentation as a site, into build/docs, with the report 
 
 picture: $(READY) ## the moving picture of README, played on the report (needs chromium)
 	$(BIN)/python docs/picture.py $(ARGS)
+
+readme: $(READY) ## write the findings of studies into README.md and docs/*.md, from results/
+	$(BIN)/python docs/fill.py $(ARGS)
 
 notebooks: $(READY) ## run the notebooks again and keep what they show
 	PYTHONWARNINGS="ignore:IProgress not found" $(BIN)/jupyter nbconvert --to notebook --execute \

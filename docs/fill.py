@@ -25,10 +25,10 @@ def filled(document: str, sentences_of: Callable[[str], Sequence[str]]) -> str:
 def findings_of(results: Path, name: str) -> list[str]:
     """The sentences of the study with results in this folder; an error if it has none."""
     from studies.catalogue import STUDIES
-    from studies.pages.findings import in_words, read_findings
+    from studies.pages import findings
 
     studies = [study for study in STUDIES if study.folder == name]
-    sentences = [in_words(finding) for finding in read_findings(results, studies)]
+    sentences = [findings.in_words(finding) for finding in findings.read_findings(results, studies)]
     if not sentences:
         raise SystemExit(f"{results / name} has no findings; make them with: make reproduce")
     return sentences
