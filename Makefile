@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lint pytest coverage bench docs notebooks models constraints clean
+.PHONY: help setup reproduce test lint pytest coverage bench docs readme notebooks models constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ bench: $(READY) ## the measurements behind the claims on speed and memory
 
 docs: $(READY) ## the documentation as a site, into build/docs, with the report in front if it is there
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+readme: $(READY) ## write the findings of studies into README.md and docs/*.md, from results/
+	$(BIN)/python docs/fill.py $(ARGS)
 
 notebooks: $(READY) ## run the notebooks again and keep what they show
 	PYTHONWARNINGS="ignore:IProgress not found" $(BIN)/jupyter nbconvert --to notebook --execute \

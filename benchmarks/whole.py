@@ -4,10 +4,10 @@
 2. `make reproduce`, killed with SIGKILL a third of the way through each stage and started again:
    are the final numbers those of the undisturbed run?
 3. `make test`.
-4. The commands of README's table, except those that are a stage of 1.
+4. The commands of README, except those that are a stage of 1.
 
 It takes about an hour; `python benchmarks/whole.py reproduce killed` runs only these parts. Figures
-are printed and written to docs/times.json; tests compare README and docs/results.md with this file.
+are printed and written to docs/times.json, from which docs/results.md has its section Times.
 """
 
 import json
@@ -20,9 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,20 @@ from compare_results import differences, tables_of
 from studies.pages.environment import machine
 from studies.pages.results import TIMED
 
-STAGES = {  # commands that `make reproduce` runs as part of a stage: not timed again
-    "python scripts/figure1.py": "figure1",
-    "python scripts/bridge.py": "bridge",
-    "python scripts/decoders.py": "bridge",
-    "python scripts/length.py": "length",
-    "python scripts/run_slr.py yardsticks": "slr",
-}
+COMMANDS = (  # of README's table, in its order; those that are a stage of 1 are not timed again
+    "python scripts/generate_data.py --output my-data --extended",
+    "python scripts/train_transformer.py",
+    "python scripts/probe.py --model minilm",
+    "python scripts/extract.py --layers 5",
+    'python scripts/apply.py --probe results/probes/saved/reader --text "our owl is lovely"',
+    "python scripts/causal.py --model minilm",
+    "python scripts/sparsity.py",
+    "python scripts/controls.py --model results/transformer --output results/transformer-controls",
+    "python scripts/doctor.py",
+    "python scripts/run_slr.py paper",
+    "python scripts/run_slr.py portrait",
+    "python scripts/run_slr.py sweep",
+)
 ROOT = Path(__file__).parent.parent
 TIMES = ROOT / "docs" / "times.json"
 REPRODUCE = (".venv/bin/python", "scripts/reproduce.py")
@@ -102,13 +108,11 @@ def measure_test(clone: Path) -> dict[str, Any]:
 
 
 def measure_commands(clone: Path) -> dict[str, Any]:
-    """The commands of README's table, in its order, without earlier results."""
+    """The commands of README, without earlier results."""
     if (clone / "results").exists():
         (clone / "results").rename(clone / "results-before")
     seconds = {}
-    rows = readme_rows((clone / "README.md").read_text())
-    timed = [commands for commands, _ in rows if commands[0] not in STAGES]
-    for command in chain.from_iterable(timed):
+    for command in COMMANDS:
         words = shlex.split(command)
         words[0] = str(clone / ".venv" / "bin" / "python")
         seconds[command] = watch(words, clone).seconds
@@ -191,32 +195,6 @@ def kill_in_each_stage(
         print(f"killed in {stage}, {kills[stage]:g} s after it began", flush=True)
     watch(command, cwd)
     return kills
-
-
-def readme_rows(readme: str) -> Iterator[tuple[list[str], str]]:
-    """The commands and the time of each row of README's table.
-
-    `python x.py yardsticks` (`scaling`, `success`) stands for three commands.
-    """
-    for line in readme.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 3 and cells[1].startswith("`python "):
-            first, *others = re.findall(r"`([^`]+)`", cells[1])
-            yield [first, *(f"{first.rsplit(' ', 1)[0]} {name}" for name in others)], cells[2]
-
-
-def rounded(seconds: float) -> str:
-    """A time as README writes it."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def readme_time(commands: list[str], times: dict[str, Any]) -> str:
-    """The time that README should give for the commands of a row."""
-    if stage := STAGES.get(commands[0]):
-        time_of_stage = rounded(times["reproduce"]["stages"][stage])
-        return f"{time_of_stage}, all of `{stage}` in `make reproduce`"
-    (command,) = commands
-    return rounded(times["commands"][command])
 
 
 if __name__ == "__main__":

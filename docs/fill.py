@@ -1,13 +1,17 @@
 """Fill README.md and docs/*.md with the findings of studies: `make readme`.
 
 Between ``<!-- findings: NAME -->`` and ``<!-- end -->`` the findings of the study whose results are
-in results/NAME are written as a list; the rest of a document is left as it is.
+in results/NAME are written as a list, or, where NAME is ``all``, the sentences with which all pages
+begin; the rest of a document is left as it is.
 """
 
 import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from studies.catalogue import STUDIES
+from studies.pages.findings import read_findings, summary
 
 BLOCK = re.compile(r"(<!-- findings: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -24,11 +28,12 @@ def filled(document: str, sentences_of: Callable[[str], Sequence[str]]) -> str:
 
 def findings_of(results: Path, name: str) -> list[str]:
     """The sentences of the study with results in this folder; an error if it has none."""
-    from studies.catalogue import STUDIES
-    from studies.pages.findings import in_words, read_findings
-
-    studies = [study for study in STUDIES if study.folder == name]
-    sentences = [in_words(finding) for finding in read_findings(results, studies)]
+    if name == "all":
+        return summary(read_findings(results))
+    sentences = [
+        str(finding)
+        for finding in read_findings(results, [study for study in STUDIES if study.folder == name])
+    ]
     if not sentences:
         raise SystemExit(f"{results / name} has no findings; make them with: make reproduce")
     return sentences

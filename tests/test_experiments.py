@@ -86,7 +86,7 @@ def test_the_published_runs_of_pgd_end_as_published() -> None:
     small = run_experiment(EXPERIMENTS["pgd-small-lambda"], start=start).outcomes()
     assert (small["aligned"].sum(), small["swapped"].sum()) == (16, 14)
     large = EXPERIMENTS["pgd-large-lambda"]
-    for lam in (large.lam, 1.0):  # of the paper, and of the code that its authors released
+    for lam in (large.lam, 1.0):  # of the paper, and of the first commit of its authors' code
         assert not run_experiment(replace(large, lam=lam), start=start).aligned().any()
 
 

@@ -260,4 +260,3 @@ def _head_tests(
         if bool(trial.test.site(site).any(1).all()):
             moved = reading_only(trial.model, layer, trial.test, site)
             yield {"test": "read only", "edit": site} | row, moved
-

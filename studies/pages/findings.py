@@ -64,7 +64,7 @@ def summary(findings: Iterable[Finding]) -> list[str]:
     verdicts = [finding.verdict for finding in findings if finding.group != "finding"]
     count = verdicts.count
     return [
-        " ".join(finding.sentence for finding in findings if finding.headline),
+        *(finding.sentence for finding in findings if finding.headline),
         f"{count('same')} published values are the same here, {count('different')} different and "
         f"{count('not comparable')} not comparable. Of {count('held') + count('missed')} "
         f"predictions that were written down before their runs {count('held')} held and "
