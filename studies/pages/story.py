@@ -134,7 +134,8 @@ def found_words(tables: Tables) -> dict[str, str]:
     """How much attention is on the word that decides, by the study figure1."""
     mass = tables["sparsity"].set_index(["split", "model"])["mass"]
     places = {"one": ("test", "1 layer"), "moved": ("ood_position", "1 layer")}
-    places["two"] = ("ood_position", "2 layers")
+    places["shuffled"] = ("ood_position", "2 layers")
+    places["two"] = ("ood_position", "2 layers, sentences in order")
     return {name: f"{mass[place]:.2f}" for name, place in places.items()}
 
 
