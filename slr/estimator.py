@@ -36,8 +36,6 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         Largest number of L-BFGS iterations per start.
     tol
         Tolerance of L-BFGS on the gradient, and a thousandth of it on the loss (relative).
-    step_size
-        Size of the projected gradient step that partial_fit makes.
     random_state
         Seed of the random starts.
 
@@ -52,7 +50,7 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
     loss_ : float
         Mean squared error on the training data.
     n_iter_ : int
-        Iterations of the best start, or calls of partial_fit.
+        Iterations of the best start.
 
     >>> X, y, _ = sample_batch(task, sample_truth(task, rng), 100, rng)
     >>> SingleLocationRegressor(gate="softmax", n_starts=1).fit(X, y).predict(X).shape
@@ -70,7 +68,6 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         n_starts: int = 4,
         max_iter: int = 500,
         tol: float = 1e-8,
-        step_size: float = 1e-2,
         random_state: int = 0,
     ) -> None:
         self.gate = gate
@@ -81,7 +78,6 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.n_starts = n_starts
         self.max_iter = max_iter
         self.tol = tol
-        self.step_size = step_size
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -101,24 +97,6 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.n_iter_ = int(best.nit)
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        """Make one projected gradient step on a batch; the first call starts at random."""
-        self._check_parameters()
-        X, y = _check_data(X, y)
-        if not hasattr(self, "k_"):
-            start = self._random_start(X.shape[2], np.random.default_rng(self.random_state))
-            self.k_, self.v_, self.threshold_ = self._directions(start)
-            self.n_iter_ = 0
-        elif X.shape[2] != len(self.k_):
-            raise ValueError(f"X has {X.shape[2]} features, but the fit began with {len(self.k_)}")
-        parameters = np.concatenate([self.k_, self.v_, [self.threshold_]])
-        self.loss_, gradient = self._loss_and_gradient(parameters, X, y)
-        # At a unit vector the gradient through the normalisation is the tangent one.
-        moved = parameters - self.step_size * gradient
-        self.k_, self.v_, self.threshold_ = self._directions(moved)
-        self.n_iter_ += 1
-        return self
-
     def predict(self, X: Any) -> FloatArray:
         """Predictions of shape (n,) for X of shape (n, L, d)."""
         return np.sum(self.attention(X) * (np.asarray(X, dtype=float) @ self.v_), axis=-1)
@@ -134,7 +112,7 @@ class SingleLocationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def _check_parameters(self) -> None:
         if not isinstance(self.gate, str) or self.gate not in GATES:
             raise ValueError(f"gate must be one of {', '.join(GATES)}, not {quoted(self.gate)}")
-        check_between(1e-150, 1e150, lam=self.lam, step_size=self.step_size)
+        check_between(1e-150, 1e150, lam=self.lam)
         check_between(-1e150, 1e150, threshold=self.threshold)
         check_between(0, 1, tol=self.tol)
         check_whole(1, n_starts=self.n_starts, max_iter=self.max_iter)

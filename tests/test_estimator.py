@@ -1,4 +1,4 @@
-"""The predictor as an estimator: it recovers a planted truth, streams, and behaves as sklearn's."""
+"""The predictor as an estimator: it recovers a planted truth, and behaves as sklearn's."""
 
 from typing import Any
 
@@ -77,20 +77,6 @@ def test_predictions_and_attention_are_the_predictors() -> None:
     assert weights.shape == (500, TASK.L)
     assert_allclose(model.predict(X), (weights * (X @ model.v_)).sum(axis=1))
     assert model.loss_ == pytest.approx(np.mean((y - model.predict(X)) ** 2))
-
-
-def test_partial_fit_learns_from_a_stream() -> None:
-    model = SingleLocationRegressor(gate="softmax", lam=0.5, step_size=0.05)
-    rng = np.random.default_rng(0)
-    for _ in range(600):
-        X, y, _ = sample_batch(TASK, TRUTH, 50, rng)
-        model.partial_fit(X, y)
-    assert model.n_iter_ == 600
-    assert np.linalg.norm(model.k_) == pytest.approx(1)
-    assert model.k_ @ TRUTH.k_star > 0.9
-    assert model.v_ @ TRUTH.v_star > 0.9
-    with pytest.raises(ValueError, match="features"):
-        model.partial_fit(np.zeros((5, 2, 7)), np.zeros(5))
 
 
 def test_it_is_a_scikit_learn_estimator() -> None:

@@ -294,7 +294,7 @@ def test_an_experiment_refuses_what_is_not_a_number(here: Path) -> None:
 
 
 def test_the_estimator_refuses_what_is_not_a_number(here: Path) -> None:
-    names = "lam tol step_size gate n_starts max_iter random_state"
+    names = "lam tol gate n_starts max_iter random_state"
     assert not failures(tried(by_name(fit, names), here))
 
 
