@@ -74,3 +74,11 @@ def informative_words(rows: Any) -> list[str]:
     """
     rows = columns_of(rows)
     return [text[a:b].lower() for text, (a, b) in zip(rows["text"], rows["span"], strict=True)]
+
+
+def begins_with_word(rows: Any) -> np.ndarray:
+    """Whether each sentence begins with its informative word."""
+    rows = columns_of(rows)
+    return np.array(
+        [not text[:a].strip() for text, (a, _) in zip(rows["text"], rows["span"], strict=True)]
+    )

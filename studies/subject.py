@@ -73,6 +73,7 @@ class Subject:
         """Refuse data that the model cannot read or, if it classifies, has other labels for."""
         self.check_texts(model, tokenizer, dataset)
         self.check_known_words(tokenizer, dataset)
+        self.note_first_words(model, tokenizer, dataset)
         if classifies:
             self.check_labels(model, dataset)
 
@@ -152,6 +153,29 @@ class Subject:
             raise ValueError(f"{self.data}: no {words}; give its training sentences with --data")
         if splits:
             print(f"note: in {', '.join(splits)}\nno {words}", flush=True)
+
+    def note_first_words(self, model: Any, tokenizer: Any, dataset: "DatasetDict") -> None:
+        """Print a note if words that decide stand first, and first words have long states."""
+        import numpy as np
+
+        from probing.sentences import begins_with_word
+        from probing.states.extraction import extract
+        from probing.states.limits import LONG, first_state_length
+
+        for name, split in dataset.items():
+            first = np.flatnonzero(begins_with_word(split))
+            if not len(first):
+                continue
+            states = extract(model, tokenizer, split.select(first[:8]), positions=["tokens"])
+            ratio, layer = first_state_length(states)
+            if ratio < LONG:
+                return
+            print(
+                f"note: {len(first)} of {len(split)} sentences of {name} begin with the word that "
+                f"decides; first states\nof {self.model} are {ratio:.0f} times as long as others "
+                f"at layer {layer}: put a word before it",
+                flush=True,
+            )
 
 
 def trained_on(model: str) -> str:

@@ -61,8 +61,26 @@ def failed(patient: Patient) -> set[str]:
 def test_a_healthy_model_passes_every_check(healthy: Patient) -> None:
     findings = examine(healthy)
     assert [finding.name for finding in findings if not finding.passed] == []
-    assert len({finding.name for finding in findings}) == len(DOCTOR) == 12
+    assert len({finding.name for finding in findings}) == len(DOCTOR) == 13
     assert all(finding.measured and finding.protects_from for finding in findings)
+
+
+@pytest.mark.parametrize(("length", "words", "passed"), [(1, 0, True), (99, 1, True), (99, 0, False)])
+def test_long_first_states_are_named_if_the_word_that_decides_stands_first(
+    healthy: Patient, length: float, words: int, passed: bool
+) -> None:
+    def with_long_first(*args: Any, **options: Any) -> States:
+        states = extract(*args, **options)
+        first = states.tokens.positions == 1  # behind [CLS]
+        hidden = {key: np.where(first[:, None], length * x, x) for key, x in states.hidden.items()}
+        return replace(states, hidden=hidden)
+
+    texts = [f"{'so ' * words}{word} is the dog" for word in ("nice", "mean")]
+    spans = [(text.index(" is") - 4, text.index(" is")) for text in texts]
+    own = DatasetDict({"train": Dataset.from_dict({"text": texts, "span": spans})})
+    found = DOCTOR["first words"](replace(healthy, dataset=own, extract=with_long_first))
+    assert found.passed == passed, found.measured
+    assert f"{0 if words else 2} of 2 sentences" in found.measured
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3", "opt", "modernbert", "gemma2"])
@@ -449,7 +467,7 @@ def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("model", "spec", "code", "said"),
     [
-        ("good", "sentiment", 0, "12 of 12 checks passed"),
+        ("good", "sentiment", 0, "13 of 13 checks passed"),
         ("good", "sentiment-as-released", 1, "2304 in test"),  # the slip in the released data
         ("./nowhere", "sentiment", 2, "not a folder"),
     ],

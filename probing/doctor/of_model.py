@@ -20,9 +20,11 @@ from probing.doctor.subject import (
     distance,
     eager_attention,
 )
+from probing.sentences import begins_with_word
 from probing.states.anatomy import anatomy_of
 from probing.states.editing import edited
 from probing.states.extraction import read
+from probing.states.limits import LONG, first_state_length
 from probing.states.parts import blocks_of
 from probing.states.readout import Readout
 from probing.states.recording import Recording, recorded
@@ -105,6 +107,16 @@ def captured_layers(patient: Patient) -> tuple[bool, str]:
     how = f"wrong at layer {wrong[0]}" if wrong else "all differ" if distinct else "two are equal"
     measured = f"{len(states)} states for {n_layers} layers and the embeddings; {how}"
     return distinct and not wrong, measured
+
+
+@check("first words", "a word that decides, stands first, and has the state of any first word")
+def first_words(patient: Patient) -> tuple[bool, str]:
+    ratio, layer = first_state_length(patient.run())
+    first = np.concatenate([begins_with_word(split) for split in patient.dataset.values()])
+    measured = f"first states are {ratio:.0f} times as long as the median at layer {layer}; "
+    measured += f"{first.sum()} of {len(first)} sentences begin with the word that decides"
+    passed = ratio < LONG or not first.any()
+    return passed, measured if passed else f"{measured}: put a word before it"
 
 
 @check("interventions show", "ablations that change nothing, reported as having no effect")

@@ -1,7 +1,7 @@
 """What a model can take and give: a text that is too long, or states that are not numbers.
 
 Libraries fail in other ways: an index error in the middle of a run, the state of another token, or
-a silent NaN. Each function refuses in one line that names the text.
+a silent NaN. Each check refuses in one line that names the text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,10 @@ from probing.arrays import FloatArray
 from probing.sentences import columns_of
 from probing.states.anatomy import anatomy_of
 from probing.states.parts import ActivationError
-from probing.states.tokens import Tokens, tokenise
+from probing.states.tokens import States, Tokens, tokenise
 
 TOKENS_PER_LETTER = 4  # at most: the bytes of a rare letter
+LONG = 10.0  # times the median length of a state: what it says of its word is lost beside this
 
 
 def n_positions(model: Any) -> float:
@@ -106,3 +107,16 @@ def check_finite(
         f"{where} of the model has infinite or undefined numbers for {which}; "
         "if it runs in float16, try --dtype float32"
     )
+
+
+def first_state_length(states: States) -> tuple[float, int]:
+    """How many times as long as the median state that of a first word is, at the layer named.
+
+    Decoders without a token for the beginning of a text keep the attention that no head needs at
+    the first word, in one or two massive dimensions: 150 times as long in SmolLM2.
+    """
+    words = states.words_only()
+    lengths = np.linalg.norm(words.stacked(), axis=2)  # (tokens, layers)
+    first = np.median(lengths[words.tokens.offsets[:-1]], axis=0)
+    ratios = first / np.maximum(np.median(lengths, axis=0), 1e-30)
+    return float(ratios.max()), words.layers[int(ratios.argmax())]
