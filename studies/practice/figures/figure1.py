@@ -147,7 +147,7 @@ def plot_figure1(
             text = f"$\\bf{{({letter})}}$ {title}"
             figure.text(x / SIZE[0], y / SIZE[1], text, va="top", fontsize=8)
         _draw_sentences(_axes(figure, 0.06, 5.12, 4.4, 1.36), sentences)
-        _draw_mass(_axes(figure, 5.5, 3.85, 1.14, 2.6), sparsity)
+        _draw_mass(_axes(figure, 5.5, 4.25, 1.14, 2.2), sparsity)
         data = [name for name in DATA_NAMES if name in set(dots["data"])]
         width = (2.96 - 0.12 * (len(data) - 1)) / len(data)
         left = [1.5 + i * (width + 0.12) for i in range(len(data))]
@@ -215,7 +215,7 @@ def _draw_mass(ax: Axes, table: pd.DataFrame) -> None:
     if table["low"].notna().any():
         handles.append(Line2D([], [], color=GREEN, lw=0.9))
         labels.append(f"95%, {_span(table['seeds'][table['low'].notna()])} seeds")
-    ax.legend(handles, labels, loc="upper right", bbox_to_anchor=(1, -0.15), ncols=2, **KEY)
+    ax.legend(handles, labels, loc="upper right", bbox_to_anchor=(1, -0.17), **KEY)
 
 
 def _draw_accuracy(axes: Sequence[Axes], data: Sequence[str], table: pd.DataFrame) -> None:
