@@ -175,9 +175,9 @@ def times_in_words(times: dict[str, Any]) -> list[str]:
         "scripts ran in this order and used the results of those above them."
         + (f" {reproduce['remark']}" if "remark" in reproduce else ""),
         markdown_table(pd.DataFrame({"time": rows}).rename_axis("command")),
-        f"`make reproduce` was also killed with SIGKILL a third of the way through each of its "
-        f"{len(killed['killed_in'])} stages, and started again: of its {killed['tables_compared']} "
-        f"tables and weights, {len(killed['different'])} differ in any bit from those of an "
-        "undisturbed run.",
+        f"`make reproduce` was also killed with SIGKILL a third of the way through "
+        f"{len(killed['killed_in'])} of its stages ({', '.join(killed['killed_in'])}), and started "
+        f"again: of its {killed['tables_compared']} tables and weights, "
+        f"{len(killed['different'])} differ in any bit from those of an undisturbed run.",
         "Made by `python benchmarks/whole.py`.",
     ]
