@@ -26,16 +26,12 @@ CHANGES = {  # where the page stands, and what the control number i is set to
     "type, beside step 5": ("learned", "play-text", "TEXTS[i % TEXTS.length]"),
     "slider of an edit": ("break", "edit-erase-v", "(i % 21) / 20"),
     "scrubber of the training": ("learned", "learn-step", "i % 24"),
-    "portrait, erf: lambda": ("portrait", "portrait-lam", "-1.5 + (i % 40) / 25"),
-    "portrait, erf: start": ("portrait", "portrait-kappa", "-0.9 + (i % 90) / 50"),
-    "portrait, softmax: lambda": ("portrait-softmax", "portrait-lam", "-1.5 + (i % 40) / 25"),
-    "portrait, softmax: start": ("portrait-softmax", "portrait-kappa", "-0.9 + (i % 90) / 50"),
+    "portrait: lambda": ("portrait", "portrait-lam", "i % 12"),
+    "portrait: start": ("portrait", "portrait-kappa", "-0.9 + (i % 90) / 50"),
 }
 RUN = """
-const [section, id, values, updates] = arguments;
+const [id, values, updates] = arguments;
 window.requestAnimationFrame = (draw) => { draw(performance.now()); return 0; };  // no waiting
-const softmax = document.getElementById("portrait-gate-softmax");
-if (section === "portrait-softmax" && !softmax.checked) softmax.click();
 const input = document.getElementById(id);
 const times = [];
 for (let i = 0; i < updates + 10; i++) {
@@ -82,10 +78,9 @@ def measured(browser: Any, page: Path, name: str) -> list[float]:
     browser.get("about:blank")
     browser.get(page.as_uri())
     if section:
-        place = section.removesuffix("-softmax")
-        browser.execute_script(f"document.getElementById('{place}').scrollIntoView()")
+        browser.execute_script(f"document.getElementById('{section}').scrollIntoView()")
     time.sleep(0.5)
-    return list(browser.execute_script(RUN, section, control, values, UPDATES))
+    return list(browser.execute_script(RUN, control, values, UPDATES))
 
 
 def pipeline_times(page: Path) -> list[float]:

@@ -49,7 +49,7 @@ def open_page(
     browser.get("about:blank")  # else another hash would not load the page
     browser.get_log("browser")  # what was said of another page
     browser.get(page.as_uri() + state)
-    drawn = "return document.querySelector('#portrait-square *') !== null"
+    drawn = "return document.querySelector('#portrait-erf *') !== null"
     WebDriverWait(browser, 20).until(lambda one: one.execute_script(drawn))
     settled(browser)
 

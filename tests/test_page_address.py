@@ -64,8 +64,8 @@ def test_what_the_reader_does_is_in_the_address(browser: Any, live_page: Path) -
     "junk",
     [
         "step=999&edits=melt:1,erase-v:nan,steer-v:1e9,__proto__:1&word=-3&at=nowhere",
-        "text=&step=&edits=&word=4.5&at=&=&%&%zz&lam=x&gate=none&start=%00",
-        "step[]=1&edits=,,,:::&word=0x1f&at=body&d=NaN&L=-1&kappa=Infinity",
+        "text=&step=&edits=&word=4.5&at=&=&%&%zz&lam=x&kappa=%00",
+        "step[]=1&edits=,,,:::&word=0x1f&at=body&lam=-1&kappa=Infinity",
         "=" * 300,
     ],
 )

@@ -1,4 +1,4 @@
-"""The phase portrait in a browser: its controls, its pictures and its address."""
+"""The page's phase portrait: its numbers are those of slr, and readers can move everything."""
 
 import math
 import re
@@ -7,14 +7,91 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page import open_page
+from page import MINUS, in_node, open_page, slide, text_of
+from scipy.integrate import solve_ivp
 
-from slr import Overlaps, Task, excess_risk
-from slr.dynamics.experiment import published_start
+from slr import Overlaps, excess_risk
 from slr.dynamics.portrait import flow
 from studies.pages import report
+from studies.pages.portrait import LAMS, TASK, portrait_values
 
-PAPER = Task(d=400, L=10, gamma=math.sqrt(0.5))  # which the page opens with, at lam = 0.1
+SCRIPTS = ["shared/bytes.js", "portrait/flow.js"]
+CASES = [(gate, lam) for gate in ("erf", "softmax") for lam in LAMS]
+PICTURES = ("portrait-erf", "portrait-softmax")
+
+
+@pytest.fixture(scope="module")
+def values() -> Any:
+    return portrait_values()
+
+
+def of_page(values: Any, gate: str, lam: float, code: str, given: Any = None) -> Any:
+    """The value of an expression about the ``flow`` that the page makes of one setting."""
+    setting = values["gates"][gate][LAMS.index(lam)]
+    both = {"setting": setting, "given": given}
+    whole = f"((flow, given) => {code})(portraitFlow(given.setting), given.given)"
+    return in_node(SCRIPTS, whole, both)
+
+
+# ---- numbers
+
+
+@pytest.mark.parametrize(("gate", "lam"), CASES)
+def test_risk_and_flow_of_the_page_are_those_of_slr(values: Any, gate: Any, lam: float) -> None:
+    """At points of the grid of kappa to single precision; between them lines err a little."""
+    rng = np.random.default_rng(0)
+    kappa, nu = rng.integers(-100, 101, 100) / 100, rng.uniform(-1, 1, 100)
+    for on_grid in (True, False):
+        kappa = kappa if on_grid else np.clip(kappa + rng.uniform(-0.01, 0.01, 100), -1, 1)
+        code = "given.map((point) => [flow.risk(...point), ...flow.velocity(...point)])"
+        found = np.array(of_page(values, gate, lam, code, np.transpose([kappa, nu]).tolist()))
+        risk = excess_risk(TASK, Overlaps(kappa, nu, *np.zeros((3, 100))), lam, gate)
+        expected = np.transpose([risk, *flow(TASK, kappa, nu, lam, gate)])
+        size = abs(expected).max(axis=0)
+        assert (abs(found - expected) < (1e-6 if on_grid else 5e-3) * size).all()
+
+
+@pytest.mark.parametrize(("gate", "lam"), [case for case in CASES if case[1] in (0.01, 0.1, 0.3)])
+def test_paths_of_the_page_are_those_of_the_flow(values: Any, gate: Any, lam: float) -> None:
+    end = 100.0
+    for start in ([-0.5, -0.4], [-0.5, 0.4], [0.9, -0.99]):
+
+        def velocity(_: float, y: Any) -> Any:
+            return np.array(flow(TASK, *np.clip(y, -1, 1), lam, gate))
+
+        path = np.array(of_page(values, gate, lam, f"flow.path(...given, {end})", start))
+        exact = solve_ivp(
+            velocity, (0, end), start, "LSODA", rtol=1e-8, atol=1e-10, t_eval=path[:, 0]
+        )
+        assert math.isclose(path[-1, 0], end)
+        assert np.abs(path[:, 1:] - exact.y.T).max() < 0.02  # two pixels, in time as well
+
+
+def test_erf_has_two_minima_and_softmax_one(values: Any) -> None:
+    for gate, minima in {"erf": [[-1, -1], [1, 1]], "softmax": [[1, 1]]}.items():
+        for setting in values["gates"][gate]:
+            points = [point[:2] for point in setting["points"] if point[2] == "minimum"]
+            assert points == minima
+
+
+def test_with_softmax_nu_rises_and_at_nu_1_so_does_kappa(values: Any) -> None:
+    kappas = np.linspace(-0.99, 0.99, 67).tolist()
+    for lam in LAMS:
+        code = "given.map((kappa) => [flow.velocity(kappa, 0)[1], flow.velocity(kappa, 1)[0]])"
+        assert (np.array(of_page(values, "softmax", lam, code, kappas)) > 0).all()
+
+
+@pytest.mark.parametrize("gate", ["erf", "softmax"])
+def test_shades_lie_where_the_risk_is_above_their_level(values: Any, gate: str) -> None:
+    level = 0.6
+    for kappa, low, high in of_page(values, gate, 0.1, f"flow.above({level})"):
+        for nu in np.linspace(-1, 1, 41):
+            point = Overlaps(kappa, nu, 0.0, 0.0, 0.0)
+            risk = float(excess_risk(TASK, point, 0.1, gate))
+            assert abs(risk - level) < 1e-5 or (risk > level) == (low <= nu <= high and low < high)
+
+
+# ---- in a browser
 
 
 @pytest.fixture(scope="module")
@@ -25,239 +102,91 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
-def text_of(browser: Any, name: str) -> str:
+def inner(browser: Any, name: str) -> str:
     return str(browser.execute_script(f"return document.getElementById('{name}').innerHTML"))
 
 
-def choose(browser: Any, start: str) -> None:
-    from selenium.webdriver.support.ui import Select
-
-    Select(browser.find_element("id", "portrait-start")).select_by_value(start)
+def shown(browser: Any) -> list[str]:
+    return [inner(browser, f"{name}{part}") for name in PICTURES for part in ("", "-says")]
 
 
-def table_of(browser: Any) -> list[list[float]]:
-    script = (
-        "return [...document.querySelectorAll('#portrait-table tr')]"
-        ".map((row) => [...row.children].map((cell) => cell.textContent))"
-    )
-    rows = browser.execute_script(script)
-    return [[float(text.replace("\N{MINUS SIGN}", "-")) for text in row] for row in rows]
-
-
-@pytest.mark.parametrize("gate", ["erf", "softmax"])
-@pytest.mark.parametrize("name", ["lam", "gamma", "d", "L", "kappa", "nu"])
-def test_every_slider_changes_the_picture(browser: Any, made: Path, name: str, gate: str) -> None:
+@pytest.mark.parametrize("name", ["lam", "kappa", "nu"])
+def test_every_slider_moves_both_pictures_to_its_ends(browser: Any, made: Path, name: str) -> None:
     from selenium.webdriver.common.keys import Keys
 
     open_page(browser, made)
-    pictures = ("portrait-square", "portrait-risk")
-    opened = [text_of(browser, picture) for picture in pictures]
-    browser.find_element("id", f"portrait-gate-{gate}").click()
-    before = [text_of(browser, picture) for picture in pictures]
-    slider = browser.find_element("id", f"portrait-{name}")
-    shown = text_of(browser, f"portrait-{name}-value")
-    slider.send_keys(Keys.ARROW_RIGHT * 8)
-    after = [text_of(browser, picture) for picture in pictures]
-    assert text_of(browser, f"portrait-{name}-value") != shown
-    assert before[1] != after[1]
-    # With erf L moves the risk but not the flow; with softmax it moves both.
-    assert (before[0] == after[0]) == ((name, gate) == ("L", "erf"))
-    browser.find_element("id", "portrait-reset").click()
-    assert [text_of(browser, picture) for picture in pictures] == opened
-
-
-def test_the_gate_can_be_switched_with_mouse_and_keyboard(browser: Any, made: Path) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    open_page(browser, made)
-
-    def shown() -> list[str]:
-        pictures = ("portrait-square", "portrait-risk")
-        labels = [browser.find_element("id", name).get_attribute("aria-label") for name in pictures]
-        return [*(text_of(browser, name) for name in (*pictures, "portrait-summary")), *labels]
-
-    erf = shown()
-    browser.find_element("css selector", "label:has(#portrait-gate-softmax)").click()
-    softmax = shown()
-    assert all(one != other for one, other in zip(erf, softmax, strict=True))
-    for texts, gate, points in [
-        (erf, "erf", "2 minima, 1 saddle, 2 maxima"),
-        (softmax, "softmax", "1 minimum, 2 saddles, 1 maximum"),
-    ]:
-        assert texts[2].startswith(f"{gate}: from (\N{MINUS SIGN}0.30,")
-        assert f"of the {gate} gate" in texts[3]
-        assert points in texts[3]
-        assert f"of the {gate} gate" in texts[4]
-    browser.find_element("id", "portrait-gate-softmax").send_keys(Keys.ARROW_LEFT)
-    assert browser.switch_to.active_element.get_attribute("id") == "portrait-gate-erf"
-    assert shown() == erf
-    browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    assert shown() == softmax
-    browser.find_element("id", "portrait-reset").click()
-    assert browser.find_element("id", "portrait-gate-erf").is_selected()
-    assert shown() == erf
-
-
-@pytest.mark.parametrize("gate", ["erf", "softmax"])
-def test_sliders_reach_their_ends_without_complaints(browser: Any, made: Path, gate: str) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    open_page(browser, made)
-    browser.find_element("id", f"portrait-gate-{gate}").click()
-    for key, length in [(Keys.END, "1,000,000"), (Keys.HOME, "1")]:
-        for name in ("lam", "gamma", "d", "L", "kappa", "nu"):
-            browser.find_element("id", f"portrait-{name}").send_keys(key)
-            for shown in ("square", "risk", "summary"):
-                assert not re.search(
-                    r"NaN|Infinity|undefined", text_of(browser, f"portrait-{shown}")
-                )
-        assert text_of(browser, "portrait-L-value") == length
+    before = shown(browser)
+    for key in (Keys.HOME, Keys.END):
+        browser.find_element("id", f"portrait-{name}").send_keys(key)
+        after = shown(browser)
+        assert all(a != b for a, b in zip(before, after, strict=True))
+        assert not re.search(r"NaN|Infinity|undefined", "".join(after))
+        before = after
     assert browser.get_log("browser") == []
 
 
-def test_a_click_into_the_square_starts_a_path_there(browser: Any, made: Path) -> None:
+def test_a_start_is_chosen_by_button_and_by_click(browser: Any, made: Path) -> None:
     open_page(browser, made)
-    before = text_of(browser, "portrait-square")
-    browser.find_element("id", "portrait-square").click()  # in its middle
-    assert text_of(browser, "portrait-square") != before
-    middle = float(browser.find_element("id", "portrait-kappa").get_attribute("value"))
-    assert abs(middle) < 0.2
-
-
-def test_a_start_of_the_paper_leaves_the_manifold_and_ends_at_the_swapped_point(
-    browser: Any, made: Path
-) -> None:
-    open_page(browser, made)
-    for row in table_of(browser):
-        assert row[3:6] == [0, 0, 0]  # the reader's own start is on the manifold
-    choose(browser, "sphere-d400-3")
-    start, *_, end = table_of(browser)
-    published = [float(x) for x in published_start("pgd-small-lambda").at(2)]
-    assert np.allclose(start[1:6], published, atol=5e-4)
-    assert np.allclose(end[1:6], [0, 0, 0.63, 1, 0], atol=2e-3)
-    assert "near the swapped point" in text_of(browser, "portrait-summary")
-    assert "(0.63, 1.00)" in browser.find_element("id", "portrait-swapped").text
-    browser.find_element("css selector", "label:has(#portrait-gate-softmax)").click()
-    assert np.allclose(table_of(browser)[-1][1:3], 1, atol=2e-3)
-    assert "no swapped point here: training leaves" in text_of(browser, "portrait-swapped")
-    choose(browser, "sphere-d80-1")
-    assert text_of(browser, "portrait-d-value") == "80"  # that of the experiment
-    choose(browser, "manifold-d400-30")
-    assert text_of(browser, "portrait-d-value") == "400"
-
-
-def test_the_first_table_row_is_the_start_and_times_ascend(browser: Any, made: Path) -> None:
-    open_page(browser, made)
-    rows = table_of(browser)
-    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
-    assert len(rows) == 12
-    for _, kappa, nu, *_, risk in rows:
-        point = Overlaps(kappa, nu, 0.0, 0.0, 0.0)
-        assert math.isclose(risk, float(excess_risk(PAPER, point, 0.1)), abs_tol=4e-3)
-
-
-def hash_of(browser: Any) -> str:
-    browser.execute_async_script("setTimeout(arguments[0], 400)")  # it is set after a pause
-    return str(browser.execute_script("return location.hash"))
+    for gate, corner in (("erf", f"{MINUS}1"), ("softmax", "1")):
+        said = text_of(browser, f"portrait-{gate}-says")
+        assert f"near the minimum at ({corner},\N{NO-BREAK SPACE}{corner})" in said
+    for button in browser.find_elements("css selector", "#portrait [data-start]"):
+        button.click()
+        kappa, nu = button.get_attribute("data-start").split(",")
+        assert browser.find_element("id", "portrait-kappa").get_attribute("value") == kappa
+        assert browser.find_element("id", "portrait-nu").get_attribute("value") == nu
+        assert button.get_attribute("aria-pressed") == "true"
+    browser.execute_script("document.getElementById('portrait-softmax').scrollIntoView()")
+    browser.find_element("id", "portrait-softmax").click()  # its middle is not that of the axes
+    assert browser.find_element("id", "portrait-kappa").get_attribute("value") == "-0.08"
+    assert browser.find_element("id", "portrait-nu").get_attribute("value") == "-0.24"
+    pressed = browser.find_elements("css selector", "#portrait [aria-pressed=true]")
+    assert pressed == []
 
 
 def test_the_setting_is_in_the_address(browser: Any, made: Path) -> None:
-    from selenium.webdriver.common.keys import Keys
-
     open_page(browser, made)
-    browser.find_element("id", "portrait-kappa").send_keys(Keys.ARROW_RIGHT)
-    assert "kappa=-0.29" in hash_of(browser)
-    choose(browser, "sphere-d80-7")
-    browser.find_element("css selector", "label:has(#portrait-gate-softmax)").click()
-    address = hash_of(browser)
-    said = set(address[1:].split("&")) - {"at=portrait"}  # where the window stands
-    assert said == {"d=80", "gate=softmax", "start=sphere-d80-7"}
-    shown = [text_of(browser, f"portrait-{name}") for name in ("square", "exchange", "table")]
-    browser.find_element("id", "portrait-reset").click()
-    assert hash_of(browser) in ("", "#at=portrait")
-    open_page(browser, made, state=address)
-    again = [text_of(browser, f"portrait-{name}") for name in ("square", "exchange", "table")]
-    assert again == shown
+    opened = shown(browser)
+    slide(browser, "portrait-lam", LAMS.index(0.3))
+    slide(browser, "portrait-nu", -0.25)
+    address = str(browser.execute_script("return pageState.link()")).partition("#")[2]
+    assert {part for part in address.split("&") if part[:3] != "at="} == {"lam=0.3", "nu=-0.25"}
+    seen = shown(browser)
+    assert seen != opened
+    open_page(browser, made, state=f"#{address}")
+    assert shown(browser) == seen
 
 
-JUNK = [
-    "#gate=foo&lam=NaN&gamma=-1&d=1e99&L=0&kappa=junk&nu=7&start=sphere-d400-31",
-    "#gate=&lam=&gamma=Infinity&d=&L=1.5e300&kappa=%00&nu=null&start=%3Cimg%20onerror%3Dx%3E",
-    "#lam=0x&d=-5&kappa=1,5&start=constructor&&&=%",
-]
-
-
-@pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.parametrize("junk", ["#lam=NaN&kappa=junk&nu=7", "#lam=0.11&kappa=%00&nu=&&=%"])
 def test_junk_in_the_address_is_the_paper_s_setting(browser: Any, made: Path, junk: str) -> None:
-    names = [f"portrait-{name}" for name in ("square", "exchange", "risk", "summary", "table")]
     open_page(browser, made)
-    expected = [text_of(browser, name) for name in names]
+    expected = shown(browser)
     open_page(browser, made, state=junk)
-    assert [text_of(browser, name) for name in names] == expected
+    assert shown(browser) == expected
     assert browser.get_log("browser") == []
-
-
-def test_values_in_the_address_are_taken_as_they_are(browser: Any, made: Path) -> None:
-    open_page(browser, made, state="#lam=0.2&gamma=1&d=100&L=50&kappa=0.25&nu=-0.5")
-    values = {"lam": "0.20", "d": "100", "L": "50", "kappa": "0.25", "nu": "\N{MINUS SIGN}0.50"}
-    for name, shown in values.items():
-        assert text_of(browser, f"portrait-{name}-value") == shown
-    assert table_of(browser)[0][1:3] == [0.25, -0.5]
-
-
-def test_every_control_and_picture_has_a_name(browser: Any, made: Path) -> None:
-    open_page(browser, made)
-    script = (
-        "return ['input', 'select', 'button']"
-        ".flatMap((name) => [...document.querySelectorAll('#portrait ' + name)])"
-        ".filter((one) => !one.labels?.length && !one.textContent.trim()).map((one) => one.id)"
-    )
-    assert browser.execute_script(script) == []
-    for name, word in [("square", "fixed points"), ("exchange", "swapped"), ("risk", "oracle")]:
-        label = browser.find_element("id", f"portrait-{name}").get_attribute("aria-label")
-        assert word in label
-    options = browser.find_elements("css selector", "#portrait-start option")
-    assert len(options) == 1 + 3 * 30
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_the_portrait_does_not_stick_out(browser: Any, made: Path, width: int) -> None:
     open_page(browser, made, width)
-    browser.execute_script("document.querySelector('#portrait details').open = true")
     script = "const r = document.getElementById('portrait'); return [r.scrollWidth, r.clientWidth]"
-    scroll, inner = browser.execute_script(script)
-    assert scroll <= inner <= width
+    scroll, client = browser.execute_script(script)
+    assert scroll <= client <= width
 
 
-def test_colours_follow_the_reader_s_scheme(browser: Any, made: Path) -> None:
+def test_pictures_have_names_and_follow_the_reader_s_scheme(browser: Any, made: Path) -> None:
     seen = {}
     for scheme in ("light", "dark"):
         open_page(browser, made, dark=scheme == "dark")
-        parts = (".own", ".path", ".minimum", ".arrows", ".ground")
         script = (
-            "return arguments[0].map((name) => document.querySelector('#portrait-square ' + name))"
+            "return arguments[0].map((name) => document.querySelector('#portrait-erf ' + name))"
             ".map((part) => getComputedStyle(part)).map((style) => style.stroke + style.fill)"
         )
-        seen[scheme] = browser.execute_script(script, parts)
+        seen[scheme] = browser.execute_script(
+            script, (".own", ".risk", ".minimum", ".arrows", ".ground")
+        )
+        for gate, minima in (("erf", 2), ("softmax", 1)):
+            label = browser.find_element("id", f"portrait-{gate}").get_attribute("aria-label")
+            assert f"flow of {gate}" in label
+            assert f"minima: {minima}," in label
     assert all(a != b for a, b in zip(seen["light"], seen["dark"], strict=True))
-    for name in ("field", "pictures", "portrait", "controls", "words"):
-        script_text = (report.PARTS / f"portrait/{name}.js").read_text(encoding="utf-8")
-        assert not re.search(r"#[0-9a-fA-F]{3,6}\b", script_text)
-
-
-def test_the_speed_of_the_flow_has_a_scale(browser: Any, made: Path) -> None:
-    """The numbers below the bar are decades, and the palest shade is beyond them."""
-    open_page(browser, made)
-    texts = browser.execute_script(
-        "return [...document.querySelectorAll('#portrait-square .bar text')]"
-        ".map((text) => text.textContent)"
-    )
-    numbers, label = [float(text) for text in texts[:-1]], texts[-1]
-    assert label.startswith("speed of the flow")
-    fastest = max(
-        math.hypot(*map(float, flow(PAPER, x, y, 0.1)))
-        for x in np.linspace(-0.98, 0.98, 49)
-        for y in np.linspace(-0.98, 0.98, 49)
-    )
-    assert sorted(numbers) == [0.01, 0.1, 1]
-    assert 1 <= fastest < 10

@@ -8,13 +8,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 from slr import EXPERIMENTS, Overlaps, Task, excess_risk, pgd, sample_truth
-from slr.dynamics.scaling import scaled_experiment
+from slr.dynamics.scaling import flow_velocity, scaled_experiment
 from slr.dynamics.stability import (
     hessian_eigenvalues,
     predicted_stability_limit,
+    slope_on_spheres,
+    smallest_slope_at_v_star,
     stability_limit,
 )
 from slr.dynamics.steps import embedding
+from slr.risks import gate_module
 from slr.task import Truth
 
 
@@ -101,6 +104,25 @@ def test_along_the_schedule_the_swapped_point_is_stable_first(
     limit = 2 / np.linalg.eigvalsh(hessian)[-1]
     assert (limit > schedule.step_size) == swapped_is_stable
     assert predicted_stability_limit(schedule.task, lam) < schedule.step_size
+
+
+@pytest.mark.parametrize("gate", ["erf", "softmax"])
+def test_the_slope_on_spheres_is_the_speed_of_the_flow_of_vectors(gate: Any) -> None:
+    rng = np.random.default_rng(0)
+    task, lam = EXPERIMENTS["pgd-small-lambda"].task, 0.1
+    model = gate_module(gate).model(task, lam, lam)
+    for _ in range(20):
+        k, v = (x / np.linalg.norm(x) for x in rng.normal(size=(2, 4)))
+        overlaps = Overlaps(k[0], v[1], v[0], k[1], k @ v)
+        speed = np.linalg.norm(flow_velocity(embedding(overlaps).ravel(), model, lam))
+        assert float(slope_on_spheres(task, overlaps, lam, gate)) == pytest.approx(speed, rel=1e-6)
+
+
+@pytest.mark.parametrize("lam", [0.05, 0.1, 0.2])
+def test_erf_has_a_swapped_point_and_softmax_has_none(lam: float) -> None:
+    task = EXPERIMENTS["pgd-small-lambda"].task
+    assert smallest_slope_at_v_star(task, lam)[0] < 1e-6
+    assert smallest_slope_at_v_star(task, lam, "softmax")[0] > 1e-3
 
 
 def test_a_scaled_step_size_is_stable() -> None:

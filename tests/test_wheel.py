@@ -99,4 +99,4 @@ def test_commands_work_from_any_folder(environment: Path, tmp_path: Path) -> Non
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "results" / "report" / "index.html").read_text()
     assert "Fixed points of the flow" in page
-    assert 'id="portrait-square"' in page
+    assert 'id="portrait-erf"' in page

@@ -1,36 +1,42 @@
-"""What the phase portrait of the report needs from Python: the starts of the paper's runs.
+"""The numbers of the report's phase portrait: risk and flow on the manifold, for erf and softmax.
 
-Everything else the browser computes itself, from the risk (studies/pages/html/portrait/).
+On the manifold the risk of either gate is linear in nu. So its values and its slopes in kappa at
+nu = -1 and nu = 1, on a grid of kappa, give risk and flow in the whole square, and the page
+(html/portrait/) needs no formula of a gate.
 """
 
-from typing import Any
+from base64 import b64encode
+from typing import Any, get_args
 
 import numpy as np
 
-from slr.dynamics.experiment import EXPERIMENTS, published_start
+from slr import Overlaps, excess_risk, fixed_points, risk_gradient
+from slr.dynamics.experiment import EXPERIMENTS
+from slr.risks import RiskGate
 
-PLACES = {"manifold": "on the manifold", "sphere": "on the sphere"}
+TASK = EXPERIMENTS["pgd-manifold"].task
+LAMS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0)
+KAPPA = np.linspace(-1, 1, 201)
 
 
 def portrait_values() -> dict[str, Any]:
-    """The paper's starts by law: an id, two labels, d, and five overlaps per run."""
-    laws: dict[tuple[str, int], list[str]] = {}
-    for name, experiment in EXPERIMENTS.items():
-        laws.setdefault((experiment.start, experiment.d), []).append(name)
-    return {"starts": [law_of(place, d, laws[place, d]) for place, d in sorted(laws, key=_order)]}
+    """The values of lam, and per gate one setting for each of them."""
+    gates = {gate: [setting(gate, lam) for lam in LAMS] for gate in get_args(RiskGate)}
+    return {"lams": LAMS, "gates": gates, "zero": TASK.gamma**2}
 
 
-def law_of(place: str, d: int, names: list[str]) -> dict[str, Any]:
-    """One law of starts, which the experiments of these names share."""
+def setting(gate: RiskGate, lam: float) -> dict[str, Any]:
+    """The columns of one setting in base64, and its fixed points as [kappa, nu, kind]."""
+    points = fixed_points(TASK, lam, gate)
     return {
-        "id": f"{place}-d{d}",
-        "short": f"{place.capitalize()}, d = {d}",
-        "label": f"Starts of the paper {PLACES[place]}, d = {d} ({', '.join(names)})",
-        "d": d,
-        "overlaps": np.transpose(published_start(names[0])).tolist(),
+        "columns": b64encode(columns(gate, lam).astype("<f4").tobytes()).decode(),
+        "points": [[point.kappa, point.nu, point.kind] for point in points],
     }
 
 
-def _order(law: tuple[str, int]) -> tuple[str, int]:
-    place, d = law
-    return place, -d
+def columns(gate: RiskGate, lam: float) -> Any:
+    """Risk at nu = -1 and 1, and its slope in kappa there, shape (4, kappa)."""
+    zero = np.zeros_like(KAPPA)
+    edges = [Overlaps(KAPPA, zero + nu, zero, zero, zero) for nu in (-1, 1)]
+    risks = [excess_risk(TASK, edge, lam, gate) for edge in edges]
+    return np.array(risks + [risk_gradient(TASK, edge, lam, gate).kappa for edge in edges])
