@@ -8,7 +8,7 @@ import pandas as pd
 
 from studies.study import Said
 
-WIDTH = 100  # columns of a terminal
+WIDTH = 80  # columns of a terminal
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -75,11 +75,20 @@ def errors_against(table: pd.DataFrame, axis: str, value: str) -> pd.DataFrame:
 def as_text(said: Said) -> str:
     """For a terminal: wide tables go on below, long texts are cut (files and pages have them)."""
     return "\n".join(
-        textwrap.fill(part, WIDTH)
-        if isinstance(part, str)
-        else part.to_string(line_width=WIDTH, max_colwidth=58)
-        for part in said
+        textwrap.fill(part, WIDTH) if isinstance(part, str) else folded(part) for part in said
     )
+
+
+def folded(table: pd.DataFrame, **options: Any) -> str:
+    """A table as text: columns that do not fit into a line go on below, with the index again."""
+    blocks, first, n = [], 0, table.shape[1]
+    options = {"max_colwidth": 58} | options
+    while first < n or not blocks:
+        texts = [table.iloc[:, first:last].to_string(**options) for last in range(first + 1, n + 1)]
+        fitting = [text for text in texts if len(text.partition("\n")[0]) <= WIDTH]
+        blocks.append((fitting or texts or [table.to_string()])[max(0, len(fitting) - 1)])
+        first += max(1, len(fitting))
+    return "\n\n".join(blocks)
 
 
 def as_markdown(said: Said) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -136,10 +137,31 @@ def test_chance_by_construction_is_called_so(written: Path) -> None:
     shown = transformer.says(tables)[0]
     assert shown["words"].tolist() == [4, 2, 4]
     assert shown.loc["train", "accuracy"] == "1.000 [0.398, 1.000]", "four of four words"
-    said = "0.500, by construction: all its words are [UNK]"
-    assert shown.loc["ood_tokens", "accuracy"] == said
-    assert "[" not in shown.loc["ood_tokens", "attention on the word that decides"]
-    assert said in as_text(transformer.says(tables)), "not cut in the terminal"
+    assert shown.loc["ood_tokens", "accuracy"] == "0.500 *"
+    assert "[" not in shown.loc["ood_tokens", "attention on the word"]
+    text = as_text(transformer.says(tables))
+    assert "0.5 by construction" in text.replace("\n", " ")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\\" not in text, "pandas marks with it a table that goes on below"
+
+
+@pytest.mark.parametrize(("lowest", "ending"), [(0.97, "on 2."), (0.7, "ood_position.")])
+def test_the_verdict_counts_splits_and_names_those_that_fail(lowest: float, ending: str) -> None:
+    table = pd.DataFrame(
+        {"accuracy": [1.0, lowest], "attention_mass": [1.0, lowest], "unknown_words": False},
+        index=["train", "ood_position"],
+    )
+    assert transformer.verdict(table).endswith(ending)
+    assert ("expected to fail" in transformer.verdict(table)) == (lowest < 0.9)
+
+
+def test_wide_tables_go_on_below_and_no_line_is_folded() -> None:
+    table = pd.DataFrame({f"column {i}": ["x" * 20] * 2 for i in range(9)}, index=["a", "b"])
+    lines = as_text([table]).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.count("x" * 20) for line in lines) == 18
+    assert all(line[:1] in ("a", "b", " ", "") for line in lines)
+    assert as_text([table.iloc[:, :0]]), "a table without columns"
 
 
 @pytest.mark.parametrize(
