@@ -50,6 +50,8 @@ def evaluate(model: Any, tokenizer: Any, dataset: "DatasetDict") -> pd.DataFrame
     for name, split in dataset.items():
         rows = columns_of(split)
         states = extract(model, tokenizer, rows, positions=(), attention=True, logits=True)
+        if not np.isin(states.tokens.labels, range(model.config.num_labels)).all():
+            raise ValueError(f"{name}: labels must be numbers below {model.config.num_labels}")
         tokens, mass = states.tokens, attention_mass(states)[:, layer - 1].mean(axis=1)
         values = {"accuracy": label_of(states.logits) == tokens.labels, "attention_mass": mass}
         elsewhere = ~tokens.informative[tokens.summary]

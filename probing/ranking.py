@@ -87,6 +87,8 @@ def log_odds(logits: FloatArray) -> FloatArray:
 
 
 def _checked(scores: Any, positive: Any) -> tuple[FloatArray, FloatArray]:
+    if not np.isin(positive, (0, 1)).all():
+        raise ValueError("positive must be True or False for each score")
     scores, positive = np.asarray(scores, dtype=float), np.asarray(positive, dtype=bool)
     if scores.ndim != 1 or scores.shape != positive.shape:
         raise ValueError(f"one score per label is needed: {scores.shape} and {positive.shape}")

@@ -15,6 +15,8 @@ def draw(n: int, max_sentences: int) -> np.ndarray:
 
     They are drawn at random: every tenth row of a templated split has only half of the adjectives.
     """
+    if max_sentences < 0:
+        raise ValueError(f"the largest number of sentences is {max_sentences}; it must be positive")
     return np.sort(np.random.default_rng(0).permutation(n)[:max_sentences])
 
 
@@ -54,8 +56,21 @@ def with_suffix(rows: Any, suffix: str) -> dict[str, Any]:
 
 
 def columns_of(rows: Any) -> Mapping[str, Any]:
-    """The columns of a split, decoded once; a mapping of columns is returned as it is."""
-    return rows if isinstance(rows, Mapping) else rows[:]
+    """The columns of a split, decoded once; a mapping of columns is returned as it is.
+
+    Columns of pandas become lists, which are counted from 0 whatever their index.
+    """
+    if isinstance(rows, Mapping) or hasattr(rows, "iloc"):
+        columns = {name: rows[name] for name in rows}
+        columns = {k: x.tolist() if hasattr(x, "iloc") else x for k, x in columns.items()}
+    elif not isinstance(columns := rows[:], Mapping):
+        raise ValueError('rows are a split of a dataset, or columns: {"text": [...], ...}')
+    if isinstance(columns.get("text"), str):
+        raise ValueError('the column "text" is a list of texts, not one text')
+    sizes = {name: len(column) for name, column in columns.items()}
+    if len({*sizes.values()}) > 1:
+        raise ValueError(f"columns of different lengths: {sizes}")
+    return columns
 
 
 def bare(word: str) -> str:

@@ -37,6 +37,8 @@ def _mass_on(mask: BoolArray, weights: FloatArray, states: States) -> FloatArray
 def _weights(states: States) -> FloatArray:
     if states.attention is None:
         raise ValueError("the states hold no attention; extract them with attention=True")
+    if not np.logical_or.reduceat(states.tokens.informative, states.tokens.offsets[:-1]).all():
+        raise ValueError("a sentence has no informative token, so no attention on it")
     return np.asarray(states.attention, dtype=np.float64)
 
 

@@ -65,7 +65,9 @@ def test_a_healthy_model_passes_every_check(healthy: Patient) -> None:
     assert all(finding.measured and finding.protects_from for finding in findings)
 
 
-@pytest.mark.parametrize(("length", "words", "passed"), [(1, 0, True), (99, 1, True), (99, 0, False)])
+@pytest.mark.parametrize(
+    ("length", "words", "passed"), [(1, 0, True), (99, 1, True), (99, 0, False)]
+)
 def test_long_first_states_are_named_if_the_word_that_decides_stands_first(
     healthy: Patient, length: float, words: int, passed: bool
 ) -> None:

@@ -60,7 +60,10 @@ class Trial:
 
     def __post_init__(self) -> None:
         for name in ("train", "test"):
-            object.__setattr__(self, name, read_by(self.model, getattr(self, name)))
+            tokens = read_by(self.model, getattr(self, name))
+            if not np.isin(tokens.labels, (0, 1)).all():
+                raise ValueError(f"the labels of {name} must be 0 and 1")
+            object.__setattr__(self, name, tokens)
 
     def run(self, edit: AbstractContextManager[Any] | None = None) -> States:
         """Attention and logits of the test sentences, under an edit."""
@@ -133,6 +136,8 @@ def causal_table(
 
     >>> causal_table(Trial(model, train, test), layers=[0])[["test", "edit", "site", "flips"]]
     """
+    if isinstance(tests, str) or {*tests} - {*TESTS}:
+        raise ValueError(f"tests is a list of names among {', '.join(TESTS)}, not {tests!r}")
     trained, before = read(trial.model, trial.train, trial.readout), trial.run()
     watched, _ = reading_head(trained)
     n_layers = anatomy_of(trial.model).n_layers

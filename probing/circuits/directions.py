@@ -50,6 +50,8 @@ def state_directions(states: States, layer: int) -> StateDirections:
     """
     X, tokens = word_states(states, layer), states.tokens.words_only()
     informative, labels = informative_states(states, layer), tokens.labels
+    if set(np.unique(labels)) != {0, 1}:
+        raise ValueError(f"the labels must be 0 and 1, not {np.unique(labels).tolist()}")
     location = LocationProbe(C=C, standardize=False).fit(X, tokens)
     value = LinearProbe(C=C, standardize=False).fit(informative, labels)
     standardised = LinearProbe(C=C).fit(informative, labels)
@@ -128,6 +130,8 @@ def directions_table(
     >>> directions_table(model, tokens)[["layer", "head", "kappa", "nu"]]
     """
     states = read(model, tokens, readout)
+    if unknown := {*(layers or ())} - {*states.layers}:
+        raise ValueError(f"no layer {min(unknown)}; layers are 0 to {states.layers[-1]}")
     mass = attention_mass(states).mean(axis=0)  # (layers, heads)
     below = cache(partial(state_directions, states))
     nulls = cache(partial(_nulls, states, below, n_null, seed))

@@ -174,6 +174,8 @@ class Leace(Edit):
 def without_heads(model: Any, heads: list[tuple[int, int]]) -> Iterator[None]:
     """Run the block with these heads (layer, head: both from 1) ablated: they write zeros.
 
+    In arrays both count from 0: head (2, 3) is ``states.attention[:, 1, 2]``.
+
     >>> with without_heads(model, [(1, 1)]):
     ...     read(model, tokens).logits
     """
@@ -221,6 +223,8 @@ def reading_only(model: Any, layer: int, tokens: Tokens, site: str) -> Iterator[
 
 def _check_heads(model: Any, heads: list[tuple[int, int]]) -> None:
     anatomy = anatomy_of(model)
+    if any(np.shape(pair) != (2,) for pair in heads):
+        raise ValueError(f"heads is a list of pairs (layer, head), not {heads}")
     for layer, head in heads:
         if not 1 <= layer <= anatomy.n_layers:
             raise ValueError(f"layer must lie between 1 and {anatomy.n_layers}, not {layer}")

@@ -154,6 +154,8 @@ def train(
     >>> train(model, tokenizer, texts, labels, TrainingConfig(seed=0), Path("checkpoints"))
     """
     quiet = quiet or not sys.stderr.isatty()  # no bar in a log file
+    if len(texts) != len(labels):
+        raise TrainingError(f"{len(texts)} texts but {len(labels)} labels")
     token_ids = tokenizer(texts)["input_ids"]
     if any(tokenizer.unk_token_id in ids for ids in token_ids):
         raise TrainingError("the training texts hold words that the tokenizer does not know")

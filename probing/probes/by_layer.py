@@ -22,7 +22,7 @@ from probing.probes.head import SingleLocationHead
 from probing.probes.linear import LinearProbe, shuffled_labels
 from probing.probes.locate_and_read import LocateAndRead
 from probing.probes.location import LocationProbe
-from probing.probes.splits import DEFAULT_PROBES, HEADS, POOLED, SplitStates
+from probing.probes.splits import DEFAULT_PROBES, HEADS, POOLED, SplitStates, check_probes
 from probing.progress import Progress, in_processes
 from probing.ranking import Ranking, ranking
 from probing.sentences import draw
@@ -86,6 +86,7 @@ def fit_probes(
     >>> reader = fit_probes(read_splits(model, tokenizer, dataset))["reader", 3].estimator
     >>> reader.k_hat_, reader.v_hat_
     """
+    check_probes(probes)
     label_of: dict[str, Any] = {}
     if shuffled:  # over the words of all sentences; token probes see some of the sentences
         train = states["train"].pooled.tokens
@@ -244,11 +245,17 @@ def layer_means(cells: pd.DataFrame) -> pd.DataFrame:
 
     >>> layer_means(probe_cells(fit_probes(states), states))
     """
+    _check_one_model(cells, ["probe", "layer", "split", "word", "pattern"])
     rows = []
     for (probe, split), part in _above_embeddings(cells).groupby(["probe", "split"], sort=False):
         accuracy = _accuracy(part, part["layer"].nunique())
         rows.append({"probe": probe, "split": split, **accuracy})
     return pd.DataFrame(rows)
+
+
+def _check_one_model(table: pd.DataFrame, keys: list[str]) -> None:
+    if table.duplicated(keys).any():
+        raise ValueError(f"several rows per {', '.join(keys)}: choose one model and control")
 
 
 def _above_embeddings(table: pd.DataFrame) -> pd.DataFrame:
@@ -263,6 +270,7 @@ def chosen_layers(table: pd.DataFrame) -> pd.DataFrame:
 
     >>> chosen_layers(probe_states(states))
     """
+    _check_one_model(table, ["probe", "layer", "split"])
     above = _above_embeddings(table).query("split == 'train'")
     ranked = above.sort_values(["cv_score", "layer"], ascending=[False, True])
     best = ranked.groupby("probe")["layer"].first()

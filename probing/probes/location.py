@@ -36,7 +36,10 @@ class TokenProbe(BaseEstimator):  # type: ignore[misc]
 
     def correct(self, X: Any, tokens: Tokens) -> BoolArray:
         """Is each sentence judged right?"""
-        return np.asarray(self.predict(X, tokens) == labels_of(tokens))
+        labels = labels_of(tokens)
+        if not np.isin(labels, self.classes_).any():
+            raise ValueError(f"none of the labels is one of the fit: {self.classes_.tolist()}")
+        return np.asarray(self.predict(X, tokens) == labels)
 
     def score(self, X: Any, tokens: Tokens) -> float:
         """The share of sentences that are judged right."""

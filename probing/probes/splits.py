@@ -23,6 +23,14 @@ PROBES = (*POOLED, *TOKEN_PROBES)
 DEFAULT_PROBES = (*POOLED, "location", "reader", "head")
 
 
+def check_probes(probes: Sequence[str]) -> None:
+    """Refuse names that are not those of probes."""
+    if isinstance(probes, str):
+        raise ValueError(f"probes is a list of names; write [{probes!r}]")
+    if unknown := [name for name in probes if name not in PROBES]:
+        raise ValueError(f"no probe {unknown[0]!r}; there are {', '.join(PROBES)}")
+
+
 class SplitStates(NamedTuple):
     """The states of a split: pooled for all sentences, token by token for a sample of them."""
 
@@ -31,6 +39,7 @@ class SplitStates(NamedTuple):
 
     def of(self, probe: str) -> States:
         """The states that this probe reads."""
+        check_probes([probe])
         return self.pooled if probe in POOLED else self.tokens
 
     def at(self, layer: int, probe: str) -> tuple[FloatArray, Tokens]:
@@ -71,6 +80,7 @@ def read_splits(
     >>> states = read_splits(model, tokenizer, dataset, probes=("summary", "reader"))
     >>> states["test"].at(3, "reader")
     """
+    check_probes(probes)
     positions = tuple(POOLED[probe] for probe in probes if probe in POOLED)
     with_tokens = (*positions, "tokens") if set(probes) & set(TOKEN_PROBES) else positions
     options: dict[str, Any] = {"layers": layers, "max_tokens_per_batch": max_tokens_per_batch}

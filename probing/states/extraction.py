@@ -227,6 +227,8 @@ def _check_layers(layers: Sequence[int] | None, anatomy: Anatomy) -> list[int]:
     """The layers asked for, in order."""
     if layers is None:
         return list(range(anatomy.n_layers + 1))
+    if not isinstance(layers, Iterable) or isinstance(layers, str):
+        raise ActivationError(f"layers is a list of numbers; write [{layers}]")
     for layer in layers:
         if not 0 <= layer <= anatomy.n_layers:
             raise ActivationError(f"no layer {layer}; layers are 0 to {anatomy.n_layers}")
@@ -236,11 +238,8 @@ def _check_layers(layers: Sequence[int] | None, anatomy: Anatomy) -> list[int]:
 
 
 def _check_request(rows: Any, positions: Sequence[str], max_tokens: int) -> None:
-    texts, spans = rows["text"], rows.get("span", rows["text"])
-    if len(texts) == 0:  # texts may be an array or a column, which have no truth value
+    if len(rows["text"]) == 0:  # texts may be an array, which has no truth value
         raise ActivationError("there are no texts to run")
-    if len(texts) != len(spans):
-        raise ActivationError(f"{len(texts)} texts but {len(spans)} spans; give one span per text")
     if isinstance(positions, str):
         raise ActivationError(f"positions is a list of names; write [{positions!r}]")
     if unknown := [name for name in positions if name not in POSITIONS]:

@@ -25,6 +25,8 @@ class Readout:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "coef", torch.as_tensor(self.coef, dtype=torch.float32))
+        if self.coef.ndim != 1:
+            raise ValueError(f"coef has shape (d_model,), not {(*self.coef.shape,)}")
 
     def __call__(self, states: Tensor, tokens: Tokens) -> Tensor:
         """One logit per sentence from last states (sentences, n_tokens, d_model)."""

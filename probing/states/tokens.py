@@ -88,10 +88,12 @@ class Tokens:
 
     def sentence(self, i: int) -> slice:
         """The rows of sentence i in arrays with one row per token."""
+        i = range(len(self))[i]  # -1 is the last
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
 
     def rows(self, sentences: IntArray) -> IntArray:
         """The rows of all tokens of the given sentences, sentence by sentence."""
+        sentences = np.arange(len(self))[sentences]  # a mask, or counted from the end
         lengths = self.lengths[sentences]
         shift = self.offsets[sentences] - np.cumsum(lengths) + lengths
         return np.arange(lengths.sum()) + np.repeat(shift, lengths)
@@ -149,6 +151,8 @@ class Tokens:
             raise ValueError("the summary token depends on the model; use read_by(model, tokens)")
         masks = {"informative": self.informative, "distractor": self.distractor}
         masks |= {"summary": self.summary, "all words": ~self.special}
+        if name not in masks:
+            raise ValueError(f"no site {name!r}; there are {', '.join(masks)}")
         return np.asarray(masks[name])
 
 
@@ -230,6 +234,11 @@ class States:
     attention: Known = None  # (n_tokens, n_layers, n_heads): of the summary token to each token
     logits: Known = None  # (sentences,): of label 1 minus label 0; of more labels all
 
+    def __post_init__(self) -> None:
+        for name, n in (("attention", self.tokens.offsets[-1]), ("logits", len(self))):
+            if (values := getattr(self, name)) is not None and len(values) != n:
+                raise ValueError(f"{name} of other sentences: {len(values)} rows for {n}")
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -245,7 +254,10 @@ class States:
         per sentence).
         """
         self._check(layer, position)
-        return np.ascontiguousarray(self.hidden[layer, position])
+        states = np.ascontiguousarray(self.hidden[layer, position])
+        if len(states) != (n := self.tokens.offsets[-1] if position == "tokens" else len(self)):
+            raise ValueError(f"states of other sentences: {len(states)} rows for {n}")
+        return states
 
     def _check(self, layer: int, position: str) -> None:
         if position not in {name for _, name in self.hidden}:
@@ -281,6 +293,10 @@ def tokenise(tokenizer: Any, rows: Any) -> Tokens:
     >>> tokenise(tokenizer, rows).informative
     """
     rows = columns_of(rows)
+    if "word" in rows and "span" not in rows:
+        raise ValueError(
+            'a column "word" is not read: give "span", or a file to data_gen.read_data'
+        )
     parts: dict[str, list[Any]] = {name: [] for name in (*OF_TOKENS, "lengths")}
     # A thousand at a time: the tokenizer's encodings take far more memory than the token ids.
     for first in range(0, len(rows["text"]), 1000):

@@ -34,6 +34,8 @@ def sentence_views(states: States, rows: Any) -> list[SentenceView]:
     rows, tokens, views = columns_of(rows), states.tokens, []
     if states.attention is None:
         raise ValueError("a view needs states with attention; extract them with attention=True")
+    if len(rows["text"]) != len(tokens):
+        raise ValueError(f"{len(rows['text'])} rows for the states of {len(tokens)} sentences")
     masks = [tokens.special, tokens.informative, tokens.distractor]
     roles = np.select(masks, ["special", "informative", "distractor"], "neutral")
     for i, text in enumerate(rows["text"]):
