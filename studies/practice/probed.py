@@ -160,7 +160,7 @@ def says_of_paper(model: str, tables: Tables) -> Said:
 def _paper(folder: str, **options: Any) -> Probed:
     chosen = Options(protocol="paper", **options)
     says: Callable[[Tables], Said] = partial(says_of_paper, chosen.model)
-    figures = {"paper": probes.PAPER_CAPTION, **probes.STUDY.figures}
+    figures = {"paper": probes.PAPER_CAPTION}
     return probed(folder, "the paper's protocol", chosen, says=says, figures=figures)
 
 
