@@ -63,7 +63,7 @@ CASES = {
     "sweep": Case("run_slr.py", ["sweep", "--vary", *VARIED, "--jobs", "2", "--output", "out"]),
     "softmax": Case("run_slr.py", ["softmax", "--smoke", "--output", "out"]),
     "figure1": Case("figure1.py", ["--smoke", "--seeds", "1", "--output", "results/out"]),
-    "bridge": Case("bridge.py", [*FEW, "--order-seeds", "1", "--output", "results/out"]),
+    "bridge": Case("bridge.py", [*FEW, "--output", "results/out"]),
     "decoders": Case("decoders.py", [*FEW, "--output", "results/out"]),
     "length": Case("length.py", ["--models", "minilm", *SHORT, "--output", "results/out"]),
     "report": Case("report.py", ["--results", "results", "--output", "out"]),

@@ -21,6 +21,7 @@ from studies.pages.pictures import read_picture, small_png
 from studies.pages.results import WIDTH, Options, page_of, times_part
 from studies.practice import bridge, figure1
 from studies.practice.probed import PROBED
+from studies.practice.probes import paper_bars
 from studies.rendering import markdown_table
 from studies.storage.results import result_folder
 from studies.study import Study, Tables
@@ -52,29 +53,34 @@ def results(tmp_path: Path) -> Path:
     with result_folder(root / "dataset", {}) as folder:
         (folder / "manifest.json").write_text(json.dumps({"splits": dict.fromkeys(SPLITS, split)}))
     columns = {"data": "published", "kind": "interval", "low": 0.25, "high": 0.5, "words": 6.0}
-    dots = [
-        {**columns, "series": "tiny", "split": split, "accuracy": 0.375} for split in SPLITS
-    ] + [
-        {"data": "published", "kind": "", "series": "bert-published", "split": split}
-        | {"accuracy": 0.375, "low": np.nan, "high": np.nan, "words": np.nan}
-        for split in SPLITS
-    ]
+    dots = [{**columns, "series": "tiny", "split": split, "accuracy": 0.375} for split in SPLITS]
     sparsity: dict[str, Any] = {
         "model": ["1 layer", "2 layers", "untrained"],
         "split": "test",
         "mass": [0.5, 0.91, 0.08],
-        "lowest": [0.25, 0.9, np.nan],
-        "highest": [0.75, 0.92, np.nan],
+        "low": [0.25, 0.9, np.nan],
+        "high": [0.75, 0.92, np.nan],
+        "seeds": [20, 6, np.nan],
     }
-    keep(root, figure1.STUDY, dots=dots, sparsity=sparsity)
+    models = {"series": ["tiny"], "data": "published", "split": "test", "accuracy": 1.0}
+    keep(root, figure1.STUDY, dots=dots, sparsity=sparsity, models=models)
     means = [
         {"model": "trained", "control": "none", "probe": "summary", "split": split}
         | {"accuracy": 0.375, "low": 0.25, "high": 0.5, "words": 6}
         for split in SPLITS
     ]
     layers = {"model": "trained", "control": "none", "layer": [0, 1], "split": ["test", "train"]}
-    first = {**layers, "accuracy": 0.5, "state_sd": 0.25}
-    keep(root, PROBED["probes-paper"].study, means=means, probes=first)
+    first = pd.DataFrame({**layers, "accuracy": 0.5, "low": np.nan, "high": np.nan})
+    first["state_sd"] = 0.25
+    keep(
+        root,
+        PROBED["probes-paper"].study,
+        means=means,
+        probes=first,
+        bars=paper_bars(first, pd.DataFrame(means)),
+        splits={"split": ["train", "test"], "sentences": [1500, 96], "of": [15552, 96]},
+        subject={"n_layers": [6]},
+    )
     runs = {"aligned": [True, True, False], "swapped": [False, False, True], "diverged": False}
     runs |= {"excess_risk": [0.1, 0.2, 0.3], "distance_to_manifold": 0.5, "start": "published"}
     steps = {"step": [0, 200, 5000], "lam": 0.1}
@@ -100,12 +106,13 @@ def page(results: Path) -> str:
 def test_the_page_says_what_the_files_say(results: Path) -> None:
     text = page(results)
     assert "| train | 1234 | 600 | 634 | 1233 | 0.25 | this \\| that |" in text
-    assert "| BERT [CLS], published |" + 5 * " 0.38 |" in text
     assert "| 1-layer Transformer, from scratch |" + 5 * " 0.38 [0.25, 0.50] |" in text
     assert "| accuracy | train (6 words) |" in text
-    assert "| test | 0.50 (0.25 to 0.75) | 0.91 (0.90 to 0.92) | 0.08 |" in text
-    assert "| BERT [CLS] | 0.50 | 1.00 | 0.95 | 0.64 | 0.75 | 0.69 |" in text, "the published bars"
-    assert "| MiniLM [CLS] | 0.50 |" + 5 * " 0.38 [0.25, 0.50] |" in text
+    assert "| test | 0.50 [0.25, 0.75] | 0.91 [0.90, 0.92] | 0.08 |" in text
+    assert "(20 of `1 layer`, 6 of `2 layers`)" in text
+    assert "| BERT, published | 0.50 | 1.00 | 0.95 | 0.64 | 0.75 | 0.69 |" in text
+    assert "| MiniLM | 0.50 |" + 5 * " 0.38 [0.25, 0.50] |" in text
+    assert "here over layer 1 (of 6). Sentences here: 1,500 of 15,552 in `train`, 96 in" in text
     assert "How the runs end, after 5,000 steps:" in text
     assert "| published starts | 3 | 2 | 1 | 0 | 0.2000 (0.1000 to 0.3000) | 0.5 |" in text
 
@@ -202,12 +209,13 @@ def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:
         results_page.main(Options(results=tmp_path / "none"))
 
 
-def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
+def test_bridge_tables_are_medians_over_seeds(tmp_path: Path) -> None:
     heads = [
         {"model": "tiny", "trained": True, "seed": seed, "attention_mass": mass, "kappa": kappa}
         | {"nu": -0.5, "rho": 0.0, "kappa_null_95": 0.3, "nu_null_95": 0.34, "v_share": 0.5}
         | {"kappa_covariance_null_95": 0.6, "nu_covariance_null_95": 0.7}
-        for seed, mass, kappa in ((0, 0.9, 0.75), (0, 0.1, 0.0), (1, 0.9, -0.25))
+        for seed in range(6)
+        for mass, kappa in ((0.9, 0.75 - seed / 5), (0.1, 0.0))
     ]
     heads += [head | {"model": "tiny-glove"} for head in heads]
     effect = {"accuracy": 0.5, "flips": 1.0, "attention_mass": 0.9, "model": "tiny"}
@@ -215,16 +223,16 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
         effect | {"test": "reflect", "edit": "v_hat", "site": "informative", "dose": dose}
         | {"layer": layer, "split": "test", "seed": seed}
         for layer, dose in ((0, np.nan), (1, np.nan))
-        for seed in (0, 1)
+        for seed in range(6)
     ]  # fmt: skip
     beside = [
         {"quantity": "kappa", "when": when, "model": "Transformer"}
-        | {"median": 0.25, "lowest": 0.125, "highest": 0.5}
+        | {"median": 0.25, "low": 0.125, "high": 0.5}
         for when in ("start", "end")
     ]
     ideal = [
         {"gate": "erf", "source": "fitted", "split": split, "accuracy": x, "attention_mass": 0.25}
-        for split, x in (("test", 0.75), ("test", 0.5), ("train", 0.0))
+        for split, x in (*[("test", 0.1 * seed) for seed in range(6)], ("train", 0.0))
     ]
     order = {"model": ["ours"], "directions": "of each snapshot", "level": 0.9, "n": 5}
     order |= {"v_first": 4, "k_first": 0, "together": 0, "neither": 1, "share": 0.8, "low": 0.28}
@@ -238,34 +246,35 @@ def test_bridge_tables_are_means_over_seeds(tmp_path: Path) -> None:
     near |= {"rms": 0.25, "low": 0.125, "high": 0.5, "lowest_error": 0.2}
     by_lam = {name: value for name, value in order.items() if name not in ("model", "directions")}
     by_lam |= {"lam": 0.1, "learned": [True], "excess_risk": 1e-5}
+    raw = {"directions": heads, "causal": causal, "idealised": ideal}
     folder = keep(
         tmp_path,
         bridge.STUDY,
+        **bridge.over_seeds_of({name: pd.DataFrame(rows) for name, rows in raw.items()}),
         order=order,
         order_by_lam=by_lam,
         nearness=near,
-        directions=heads,
-        causal=causal,
         theory_practice=beside,
-        idealised=ideal,
     )
     said = bridge.says(Tables(folder))
     cosines, effects, predictor, compared, near_by, first, lams = (
-        markdown_table(x) for x in said[1::2]
+        markdown_table(x) for x in said[2::2]
     )
+    assert "(6 of each 1-layer model)" in said[0]
     assert near_by.splitlines()[-1] == "| at the error | ours | theory | 0.25 [0.12, 0.50] |"
-    assert "crosses 0.9, ..., 0.2" in said[8]
+    assert "crosses 0.9, ..., 0.2" in said[9]
     assert lams.splitlines()[-1] == "| 0.1 | learned | 5 | 4 | 0 | 0.125 | never | 1e-05 |"
-    row = "0.62 (0.50 to 0.75) | 0.25 (0.25 to 0.25) |"
+    row = "0.25 [0.00, 0.50] | 0.25 [0.25, 0.25] |"
     assert predictor.splitlines()[-1] == f"| erf, the paper's | labels alone | {row}"
     row = "5 | 4 | 0 | 0 | 1 | 0.80 [0.28, 0.99] | 0.19 | 0.125 | never |"
     assert first.splitlines()[-1] == f"| ours | of each snapshot | 0.9 | {row}"
-    assert "holds 0.50 (0.50 to 0.50) of the variance" in said[2]
-    assert compared.splitlines()[-1].count("0.25 (0.12 to 0.50)") == 2
-    row = "0.50 (0.25 to 0.75) | 0.60 (0.60 to 0.60) | 0.30 |"  # the weaker head does not count
-    assert f"| 1 layer, from scratch | True | {row} 0.50 (0.50 to 0.50) |" in cosines
+    assert "holds 0.50 [0.50, 0.50] of the variance" in said[3]
+    assert compared.splitlines()[-1].count("0.25 [0.12, 0.50]") == 2
+    # Absolute values .75 .55 .35 .15 .05 .25; the weaker head does not count.
+    row = "0.30 [0.05, 0.75] | 0.60 [0.60, 0.60] | 0.30 |"
+    assert f"| 1 layer, from scratch | True | {row} 0.50 [0.50, 0.50] |" in cosines
     assert len(effects.splitlines()) == 3, "the edit of layer 0 alone"
-    assert "1.00 (1.00 to 1.00)" in effects
+    assert "1.00 [1.00, 1.00]" in effects
 
 
 def test_bars_that_are_chance_by_construction_have_no_interval() -> None:
@@ -273,9 +282,17 @@ def test_bars_that_are_chance_by_construction_have_no_interval() -> None:
     models = models.assign(data="published", words=6, accuracy_low=0.1, accuracy_high=0.9)
     models["accuracy"], models["unknown_words"] = [1.0, 0.5], [False, True]
     ours = figure1.transformer_dots(models).set_index("split")
-    assert ours["kind"].tolist() == ["interval", ""], "one seed has no range"
+    assert ours["kind"].tolist() == ["interval", ""], "one seed has the interval over words"
     assert ours.loc["test", ["low", "high"]].tolist() == [0.1, 0.9]
     assert ours.loc["ood_tokens", ["low", "high"]].isna().all()
+    seeds = pd.DataFrame({"accuracy": [0.5, 0.9, 0.7, 0.6, 1.0, 0.8], "series": "tiny"})
+    seeds = seeds.assign(split="test", data="published", words=6, unknown_words=False)
+    seeds["accuracy_low"], seeds["accuracy_high"] = seeds["accuracy"] - 0.1, 1.0
+    (many,) = figure1.transformer_dots(seeds).to_dict("records")
+    assert (many["accuracy"], many["low"], many["high"]) == (0.75, 0.5, 1.0)
+    assert many["kind"] == "seeds"
+    (few,) = figure1.transformer_dots(seeds[:4]).to_dict("records")
+    assert (few["accuracy"], few["low"], few["kind"]) == (0.6, 0.5, "interval"), "the lower middle"
 
 
 def test_the_page_begins_with_what_holds_and_then_the_findings_by_group(results: Path) -> None:

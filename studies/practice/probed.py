@@ -130,7 +130,7 @@ def _paper(folder: str, **options: Any) -> Probed:
     parts: dict[str, Any] = {"says": partial(says_of_paper, chosen.model)}
     if chosen.model == "minilm":
         parts["findings"] = findings_of_paper
-    figures = {"paper": probes.PAPER_CAPTION, **probes.STUDY.figures}
+    figures = {"paper": probes.PAPER_CAPTION}
     return probed(folder, "the paper's protocol", chosen, figures=figures, **parts)
 
 

@@ -121,12 +121,14 @@ def run(options: Options) -> Result:
     tables["splits"] = split_table(dataset, of)
     tables["subject"] = pd.DataFrame({"n_layers": [anatomy_of(model).n_layers]})
     best = best_layers(true_labels(tables["probes"]))
-    figures = {"probes": plot_probes(tables["probes"], best.get("reader"))}
-    if "curve" in tables:
-        figures["words"] = plot_words(tables["curve"])
     if options.protocol == "paper":
         tables["bars"] = paper_bars(tables["probes"], tables["means"])
-        figures["paper"] = plot_paper(tables["bars"], MODEL_NAMES.get(options.model, options.model))
+        name = MODEL_NAMES.get(options.model, options.model)
+        figures = {"paper": plot_paper(tables["bars"], name)}
+    else:
+        figures = {"probes": plot_probes(tables["probes"], best.get("reader"))}
+    if "curve" in tables:
+        figures["words"] = plot_words(tables["curve"])
     readers = {layer: fits[probe, layer].estimator for probe, layer in fits if probe == "reader"}
     chosen = [
         SavedProbe.of(fits[probe, layer].estimator, probe, layer, labels, origin)
