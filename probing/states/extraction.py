@@ -7,7 +7,7 @@ every token of encoders, decoders and RoBERTa has the position that it has in an
 and no token attends to padding.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
