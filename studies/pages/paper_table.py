@@ -74,9 +74,10 @@ def paper_table(results: Path) -> pd.DataFrame:
 def rows(results: Path) -> Iterator[Row]:
     """The rows in the order of the paper."""
     yield from _practice(results)
-    yield from (_experiment(results, study) for study in paper.STUDIES[:3])
+    in_order = sorted(paper.STUDIES, key=lambda study: paper.FIGURES[study.name])
+    yield from (_experiment(results, study) for study in in_order[:3])
     yield from _manifold(results)
-    yield from (_experiment(results, study) for study in paper.STUDIES[3:])
+    yield from (_experiment(results, study) for study in in_order[3:])
     yield from _appendix(results)
 
 

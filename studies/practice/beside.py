@@ -254,9 +254,9 @@ def findings(order: pd.DataFrame, nearness: pd.DataFrame) -> Iterator[Finding]:
     scratch, frozen, theory = at.iloc[0], at.iloc[1], at.loc[ERF]
     yield Finding(
         text=f"A 1-layer Transformer from scratch learns v before k in a share of {{}} of "
-        f"{scratch['n']:.0f} training seeds (alignment above {LEARNED}), as erf theory does "
-        f"({theory['v_first']:.0f} of {theory['n']:.0f} runs); with frozen GloVe vectors v is "
-        f"first in {frozen['v_first']:.0f} of {frozen['n']:.0f}.",
+        f"{scratch['n']:.0f} training seeds (alignment above {LEARNED}; erf theory: "
+        f"{theory['v_first']:.0f} of {theory['n']:.0f} runs); with frozen GloVe vectors v is first "
+        f"in {frozen['v_first']:.0f} of {frozen['n']:.0f}.",
         **share(scratch["v_first"], scratch["n"]),
     )
     softmax = at.loc[[SOFTMAX_PGD, SOFTMAX_SGD]]
