@@ -10,7 +10,6 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-QUICK = ("01", "04")  # neither trains nor loads a Transformer
 MAX_BYTES = 300_000
 # tqdm says at its import that there are no widgets, where a progress bar would show: noise.
 QUIET = {"PYTHONWARNINGS": "ignore:IProgress not found", "OMP_NUM_THREADS": "1"}
@@ -76,14 +75,7 @@ def test_an_error_would_be_seen() -> None:
     assert errors(notebook) == ["ZeroDivisionError"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=() if path.name.startswith(QUICK) else pytest.mark.slow)
-        for path in NOTEBOOKS
-    ],
-    ids=lambda path: path.stem,
-)
+@every_notebook
 def test_runs_where_there_are_no_results(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

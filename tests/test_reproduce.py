@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-import whole
-from compare_results import compare, differences, tables_of
+from compare_results import compare, differences
 
 from slr import Task, pgd, start_on_manifold
 from slr.overlaps import Overlaps
@@ -187,18 +185,3 @@ def test_differences_between_results_are_found(tmp_path: Path) -> None:
     ]
     (tmp_path / "b" / "claims.json").write_text("[]")
     assert differences(tmp_path / "a", tmp_path / "b") == ["claims.json: only after"]
-
-
-@pytest.mark.slow
-def test_killed_in_each_stage_it_ends_with_the_same_numbers(tmp_path: Path) -> None:
-    script = str(ROOT / "scripts" / "reproduce.py")
-    command = [sys.executable, script, "--smoke", "--results"]
-    undisturbed = whole.watch([*command, "one"], tmp_path)
-    assert list(undisturbed.stages) == list(reproduce.STAGES)
-    whole.kill_in_each_stage([*command, "other"], tmp_path, undisturbed.stages)
-    assert len(list(tables_of(tmp_path / "one"))) > 30
-    assert differences(tmp_path / "one", tmp_path / "other") == []
-    left = [path.name for path in (tmp_path / "other").rglob(".*")]
-    assert left == [], "nothing of the killed runs is left"
-    again = whole.watch([*command, "other"], tmp_path)
-    assert sum(again.stages.values()) < sum(undisturbed.stages.values()) / 3

@@ -571,23 +571,6 @@ def test_names_that_look_like_elements_are_shown_as_text(
 # ---- the models themselves
 
 
-@pytest.mark.slow
-def test_views_of_the_real_models(tmp_path: Path) -> None:
-    for study, options in views.VIEWS.values():
-        make(study, replace(options, output=tmp_path / study.folder))
-    context = view_context(tmp_path)
-    assert len(json.dumps(context["views"], allow_nan=False)) < 450_000
-    minilm, smollm2 = context["views"]
-    assert [(one["layers"], one["heads"]) for one in (minilm, smollm2)] == [(6, 12), (30, 9)]
-    assert smollm2["facts"]["mostly_first"] > 15, "the first token is an attention sink"
-    for value in (minilm, smollm2):
-        assert value["facts"]["located"] >= 23
-        assert min(row[-1] for row in value["facts"]["rows"]) >= 18, "signs along v_hat"
-        starts = np.cumsum([0, *(len(one["tokens"]) for one in value["sentences"])])[:-1]
-        sums = np.add.reduceat(decoded(value)["attention"], starts)
-        assert np.abs(sums - 1).max() < 20 * 0.5 / 255
-
-
 def test_the_numbers_of_the_text_are_those_of_the_tables(results: Any) -> None:
     """Counted one by one: the best head where the word is not the summary, and located words."""
     for value in view_values(results["results"]):
