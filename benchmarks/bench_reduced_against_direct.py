@@ -15,9 +15,9 @@ from typing import Any
 import numba
 import numpy as np
 import torch
+from vector_descent import projected_step, risk_gradients
 
 from slr import Overlaps, Task, pgd, sample_truth, start_on_sphere
-from slr.dynamics.descent import projected_step, risk_gradients
 from slr.gates.erf import partial_derivatives
 
 TASK = Task(d=400, L=10, gamma=math.sqrt(0.5))

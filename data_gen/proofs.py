@@ -130,17 +130,6 @@ class Reader:
         return behind if first + 1 == end else [*behind, Place(element, first + 1, end, read)]
 
 
-def shared_sentence(a: Pattern, b: Pattern) -> str | None:
-    """A sentence that both patterns generate, or None if there is none."""
-    return common_sentence(Reader(a), Reader(b), Work())
-
-
-def repeated_sentence(pattern: Pattern) -> str | None:
-    """A sentence that one pattern generates in two ways, or None if there is none."""
-    reader = Reader(pattern)
-    return common_sentence(reader, reader, Work())
-
-
 def common_sentence(a: Reader, b: Reader, work: Work) -> str | None:
     """Search the product of a and b for a sentence that both read, in two ways if a is b.
 

@@ -42,9 +42,6 @@ PLACES = {  # where and how, not what
     *("output", "overwrite", "jobs", "cluster", "results"),
     *("device", "device_map"),
 }
-# Options younger than some results, with the value of these results; and renamed values.
-ADDED = {"dtype": "float32", "control": "none", "shuffle": False, "states": "float32"}
-RENAMED = {("swap", True): ("control", "swapped")}
 
 
 def settings_of(study: Study, options: Options) -> dict[str, Any]:
@@ -66,10 +63,8 @@ def differences(earlier: dict[str, Any], settings: dict[str, Any]) -> list[str]:
 
     Code and inputs do not count: a result of older code answers the same question.
     """
-    renamed = dict(new for (name, value), new in RENAMED.items() if earlier.get(name) == value)
     asked = [name for name in settings if name not in ("code_sha256", "inputs")]
     asked.sort(key=lambda name: name not in earlier)  # what somebody chose comes first
-    earlier = ADDED | renamed | earlier
     return [
         f"{name} {_short(earlier.get(name))} instead of {_short(settings[name])}"
         for name in asked

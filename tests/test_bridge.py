@@ -46,7 +46,7 @@ from studies.practice.beside import (
     start_and_end,
     theory_curves,
 )
-from studies.practice.bridge import ACROSS, kind_of, transformers
+from studies.practice.bridge import kind_of, transformers
 
 
 @pytest.fixture(scope="module")
@@ -332,30 +332,3 @@ def test_bad_options_are_one_line_and_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="--seeds"):
         make(bridge.STUDY, bridge.Options(seeds=0, output=tmp_path / "x"))
     assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.slow
-def test_a_trained_model_shows_what_is_claimed_of_it(tmp_path: Path, capsys: Any) -> None:
-    """The whole study on one seed; more are in results/bridge."""
-    options = bridge.Options(seeds=1, output=tmp_path / "bridge")
-    folder = make(bridge.STUDY, options)
-    tables = {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
-    directions = tables["directions"].query("model == 'tiny'").set_index("trained")
-    for name, least in (("kappa", 0.7), ("nu", 0.85)):
-        assert directions.loc[True, name] >= least
-        assert directions.loc[True, name] > directions.loc[True, f"{name}_covariance_null_95"]
-        assert directions.loc[True, f"{name}_null_95"] < 0.4
-    assert abs(directions.loc[False, "kappa"]) < 0.6, "the control: untrained"
-    ideal = tables["idealised"].query("gate == 'one-sided' and split == 'test'")
-    assert (ideal["accuracy"] >= 0.95).all()
-    assert ideal.set_index("source").loc["probes", "attention_mass"] >= 0.95
-    causal = tables["causal"].query("model == 'tiny' and split == 'test' and layer == 0")
-    causal = causal[causal["test"].isin(["erase value", "reflect"])]
-    at = causal.set_index(["test", "edit", "site"])
-    for edit in ("mean difference", "LEACE"):
-        assert at.loc[("erase value", edit, "informative"), "accuracy"] <= 0.6
-        assert at.loc[("erase value", edit, "distractor"), "accuracy"] >= 0.98
-    for edit in ("random", ACROSS):
-        assert at.loc[("erase value", edit, "informative"), "accuracy"] >= 0.98
-    assert at.loc[("reflect", "v_hat", "informative"), "flips"] >= 0.95
-    assert at.loc[("reflect", "random", "informative"), "flips"] <= 0.05

@@ -63,7 +63,6 @@ def test_nothing_is_lost_with_a_worker(cluster: LocalCluster, tmp_path: Path) ->
     assert os.getpid() not in set(found.table["process"])
 
 
-@pytest.mark.slow
 def test_a_batch_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
     import dask
 
@@ -81,7 +80,6 @@ def test_a_batch_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
         sweep(deadly, Grid({"x": (1, 2)}), tmp_path, cluster=cluster.scheduler_address)
 
 
-@pytest.mark.slow
 def test_a_cluster_of_one_core_is_used(tmp_path: Path) -> None:
     with LocalCluster(  # type: ignore[no-untyped-call]
         n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"

@@ -149,14 +149,6 @@ def test_states_that_are_not_numbers_are_refused(name: str, tmp_path: Path) -> N
         assert "infinite" in outcome.said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SOUND)
-def test_a_sound_subject_passes_and_runs(name: str, tmp_path: Path) -> None:
-    for step in QUICK:
-        outcome = ended(step, SOUND[name], tmp_path)
-        assert outcome.outcome == ACCEPTED, (step, outcome.said)
-
-
 @pytest.mark.parametrize(
     "name", ["gpt2 classifier without pad_token and unk_token", *list(SOUND)[-5:]]
 )

@@ -204,15 +204,3 @@ def test_the_table_takes_nothing_that_can_run_code() -> None:
         assert {Path(name).suffix for name in model.files} <= {".json", ".txt", ".safetensors"}
         assert all(Path(name).name == name for name in model.files)
         assert "model.safetensors" in model.files
-
-
-@pytest.mark.slow
-def test_mpnet_itself_reads_what_it_should() -> None:
-    """Where `make models` has been run: 12 layers of width 768."""
-    try:
-        model, tokenizer = load_model("mpnet")
-    except ModelError as error:
-        pytest.skip(str(error))
-    assert (model.config.num_hidden_layers, model.config.hidden_size) == (12, 768)
-    tokens = tokenizer.convert_ids_to_tokens(tokenizer("My dog is nice.")["input_ids"])
-    assert tokens == ["<s>", "my", "dog", "is", "nice", ".", "</s>"]

@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from vector_descent import descend
 
 from slr import (
     ALIGNED,
@@ -35,7 +36,6 @@ from slr import (
     zero_excess_risk,
 )
 from slr.dynamics import steps
-from slr.dynamics.descent import descend
 from slr.dynamics.portrait import flow_jacobian
 from slr.overlaps import check_gram
 from slr.task import Truth
@@ -117,27 +117,27 @@ def test_published_starts_have_the_law_of_random_ones(name: str) -> None:
         assert 0 < distance_to_manifold(start).max() < 1e-7, "round-off of float32"
 
 
-@pytest.mark.slow
 def test_vectors_in_r_400_end_swapped_as_often() -> None:
     """The finding above is not one of the reduction: PGD on vectors does the same, run by run."""
     # A quarter of the step size, without the chaotic first steps: runs can be compared one by one.
     changes: dict[str, Any] = {"step_size": 1e-3, "lam_decay": 2e-4, "n_steps": 60_000}
     experiment = replace(EXPERIMENTS["pgd-schedule"], log_every=60_000, **changes)
     reduced = run_experiment(experiment)
-    start = reduced.overlaps.at((slice(None), 0))
-    k, v = np.zeros((2, experiment.runs, 400))
-    for run in range(experiment.runs):
+    aligned = reduced.aligned(0.9)
+    few = [int(np.argmax(aligned)), int(np.argmin(aligned))]
+    assert aligned[few].tolist() == [True, False], "a run of each kind"
+    start = reduced.overlaps.at((few, 0))
+    k, v = np.zeros((2, len(few), 400))
+    for run in range(len(few)):
         k[run, :4], v[run, :4] = steps.embedding(Overlaps(*(float(x[run]) for x in start)))
     truth = Truth(np.eye(400)[0], np.eye(400)[1])
     options = changes | {"lam": experiment.lam, "log_every": experiment.log_every}
     direct = descend(experiment.task, truth, k, v, **options)
-    assert (direct.aligned(0.9) == reduced.aligned(0.9)).all()
-    assert 0 < reduced.aligned(0.9).sum() < experiment.runs
+    assert (direct.aligned(0.9) == aligned[few]).all()
 
 
-@pytest.mark.slow
 def test_sgd_with_the_schedule_aligns() -> None:
-    found = run_experiment(EXPERIMENTS["sgd-schedule"])
+    found = run_experiment(replace(EXPERIMENTS["sgd-schedule"], runs=4))
     assert found.aligned(0.99).all()
 
 

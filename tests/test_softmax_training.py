@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.stats import ks_2samp
+from vector_descent import descend
 
 from slr import (
     EXPERIMENTS,
@@ -27,7 +28,6 @@ from slr import (
 )
 from slr.compiled import compiled
 from slr.dynamics import steps
-from slr.dynamics.descent import descend
 from slr.dynamics.portrait import flow_jacobian
 from slr.dynamics.stability import predicted_stability_limit, stability_limit
 from slr.gates import softmax

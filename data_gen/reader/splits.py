@@ -1,7 +1,6 @@
 """The patterns and the splits of a spec."""
 
 import re
-from collections.abc import Mapping
 from itertools import cycle, islice
 from typing import Any
 
@@ -20,7 +19,6 @@ MAX_FILLERS = 1000  # sentences beside one that decides
 MAX_SAMPLE = 10_000_000  # the places of sampled sentences are held in memory
 MAX_SPLITS = 1_000
 MAX_ELEMENTS = 2_000_000  # words and slots of the patterns of all splits
-Templates = Mapping[str, tuple[str, ...]]
 
 
 class SplitReader:

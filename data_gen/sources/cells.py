@@ -14,7 +14,6 @@ from data_gen.tokenizer import special_token_in
 
 MOST_CHARACTERS = 1_000_000  # of a text
 LONGEST_NAME = 100  # characters of a label, a split or a pattern
-EMPTY = (None, "")
 
 
 class Cells:

@@ -77,15 +77,3 @@ def _agreement(gamma: float, weights: FloatArray) -> FloatArray:
     size = np.sqrt(first**2 + np.maximum(others, 0))
     cosine = first / np.where(size > 0, size, 1)  # all weights 0: a guess
     return np.asarray(0.5 + np.arcsin(np.clip(cosine, -1, 1)) / math.pi)
-
-
-def uniform_sign_agreement(task: Task) -> float:
-    """P(the mean of all tokens, read along v*, has the sign of Y), in closed form.
-
-    For long sequences it is 1/2 + gamma / (pi sqrt(L)).
-
-    >>> f"{uniform_sign_agreement(Task(400, 10, 0.7)):.4f}"
-    '0.5730'
-    """
-    spread = math.sqrt(task.gamma**2 + task.L - 1)
-    return 0.5 + math.asin(task.gamma / spread) / math.pi

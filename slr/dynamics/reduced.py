@@ -86,9 +86,7 @@ def sgd(
     30
     """
     if (d := task.d) < MIN_D_SGD:
-        raise ValueError(
-            f"the reduced SGD needs d >= {MIN_D_SGD}; see slr.dynamics.descent for {d=}"
-        )
+        raise ValueError(f"sgd needs d of at least {MIN_D_SGD}, not {d}")
     check_whole(1, batch_size=batch_size)
     states, settings = _prepare(task, start, lam, lam_decay, step_size, learn_lam)
     model = gate_module(gate).model(task, settings[0, 0], settings[0, 0])  # for its weights alone
