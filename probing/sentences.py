@@ -16,7 +16,7 @@ def draw(n: int, max_sentences: int) -> np.ndarray:
     They are drawn at random: every tenth row of a templated split has only half of the adjectives.
     """
     if max_sentences < 0:
-        raise ValueError(f"the largest number of sentences is {max_sentences}; it must be positive")
+        raise ValueError(f"the largest number of sentences is {max_sentences}, below 0")
     return np.sort(np.random.default_rng(0).permutation(n)[:max_sentences])
 
 
@@ -25,6 +25,8 @@ def draw_by_word(split: "Dataset", max_sentences: int) -> np.ndarray:
 
     >>> dataset["train"].select(draw_by_word(dataset["train"], 480))
     """
+    if max_sentences < 1:
+        raise ValueError(f"the largest number of sentences is {max_sentences}; it must be positive")
     words = np.array(informative_words(split))
     per_word = max(1, max_sentences // len(np.unique(words)))
     by_word = [np.flatnonzero(words == word) for word in np.unique(words)]

@@ -11,6 +11,7 @@ import pandas as pd
 from probing.arrays import BoolArray, FloatArray
 from probing.states.tokens import States
 
+SLACK = 0.05  # of the sum of attention in bfloat16
 MEASURES = (
     "mass",  # on the informative word
     "mass_special",  # on [CLS] and [SEP]
@@ -48,6 +49,8 @@ def sparsity_by_sentence(states: States, *, uniform: bool = False) -> dict[str, 
     if uniform:
         lengths = np.repeat(tokens.lengths, tokens.lengths)
         weights = np.broadcast_to(1 / lengths[:, None, None], weights.shape)
+    if np.abs(np.add.reduceat(weights, tokens.offsets[:-1]) - 1).max() > SLACK:
+        raise ValueError("attention does not sum to 1: give the states with their special tokens")
     measures = {name: np.empty((len(tokens), *weights.shape[1:])) for name in MEASURES}
     measures["mass"] = _mass_on(tokens.informative, weights, states)
     measures["mass_special"] = _mass_on(tokens.special, weights, states)

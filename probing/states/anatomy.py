@@ -94,4 +94,6 @@ def _unchanged(a: Tensor, b: Tensor) -> bool:
 
 def read_by(model: Any, tokens: Tokens) -> Tokens:
     """The tokens with their summary: the first token for an encoder, the last for a decoder."""
+    if tokens.summary is not None and not tokens.summary.any():
+        raise ValueError("these tokens are without their special tokens, which the model reads too")
     return tokens.summarised("last" if anatomy_of(model).causal else "first")

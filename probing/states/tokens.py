@@ -111,9 +111,12 @@ class Tokens:
         return self._picked(offsets, self.rows(sentences), sentences)
 
     def words_only(self) -> Self:
-        """All sentences without their special tokens."""
+        """All sentences without their special tokens, without which a model cannot read them."""
+        if not self.special.any():
+            return self
         inner = np.append(0, np.cumsum(~self.special))[self.offsets]
-        return self._picked(inner, np.flatnonzero(~self.special), np.arange(len(self)))
+        words = self._picked(inner, np.flatnonzero(~self.special), np.arange(len(self)))
+        return replace(words, summary=np.zeros(inner[-1], dtype=bool))
 
     def _picked(self, offsets: IntArray, rows: IntArray, sentences: IntArray) -> Self:
         parts: dict[str, Any] = {"offsets": offsets}
