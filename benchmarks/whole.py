@@ -98,7 +98,7 @@ def measure_killed(clone: Path) -> dict[str, Any]:
     return {
         "killed_in": kills,
         "tables_compared": len(list(tables_of(results))),
-        "different": differences(results, clone / "disturbed"),
+        "different": list(differences(results, clone / "disturbed")),
     }
 
 
