@@ -172,11 +172,11 @@ def says(tables: Tables) -> Said:
         "several solutions, and which one a seed ends in may differ between machines: intervals "
         "can be compared between machines, single seeds and means of a few cannot. The training "
         "had no dropout, and the learning rate of decoders was chosen by their attention on the "
-        "word in training sentences, among rates that classify these well. A decoder is read at its last token, which in half of "
-        "these sentences is the informative word itself: its attention to itself counts, but the "
-        "word then reaches the prediction without attention too. Cosines are absolute; random "
-        "directions with the covariance of the states are the comparison to make, isotropic ones "
-        "stand beside them.",
+        "word in training sentences, among rates that classify these well. A decoder is read at "
+        "its last token, which in half of these sentences is the informative word itself: its "
+        "attention to itself counts, but the word then reaches the prediction without attention "
+        "too. Cosines are absolute; random directions with the covariance of the states are the "
+        "comparison to make, isotropic ones stand beside them.",
         shown.fillna("").rename_axis(index="quantity", columns=None),
     ]
 
