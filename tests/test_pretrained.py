@@ -342,10 +342,18 @@ def test_the_papers_protocol_is_what_its_notebook_does(
         output=tmp_path / "probes",
     )
     make(probes.STUDY, options)
-    assert "the recipe" not in capsys.readouterr().out, "the paper chooses nothing"
+    assert "mean over layer 1 (of 1)" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "probes" / "chosen.parquet").exists(), "the paper chooses no layer"
+    splits = pd.read_parquet(tmp_path / "probes" / "splits.parquet").set_index("split")
+    assert splits.loc["train", ["sentences", "of"]].tolist() == [400, 15_552]
+    bars = pd.read_parquet(tmp_path / "probes" / "bars.parquet").set_index(["model", "split"])
+    assert bars.loc[("BERT", "initial"), "accuracy"] == 0.5
     table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
     assert set(table["probe"]) == {"summary"}
     assert set(table["C"]) == {1.0}
+    at = table.set_index(["layer", "split"])["accuracy"]
+    assert bars.loc[("trained", "initial"), "accuracy"] == at[0, "test"]
+    assert bars.loc[("trained", "ood_tokens"), "accuracy"] == at[1, "ood_tokens"]
     released = at_most(build_dataset("sentiment-as-released"), 400)
     model, tokenizer = load_model(str(folder))
     states = {
@@ -383,6 +391,17 @@ def test_decoders_are_probed_too(
     table = pd.read_parquet(tmp_path / "probes" / "probes.parquet")
     value = table[(table["probe"] == "value") & (table["split"] == "test")]
     assert (value["accuracy"] == 1).all()
+    chosen = pd.read_parquet(tmp_path / "probes" / "chosen.parquet")
+    assert set(chosen["probe"]) == set(probes.Options.probes), "one rule for all"
+    assert set(chosen["layer"]) == {1}, "above the embeddings"
+    both = chosen.merge(table, on=["probe", "layer", "split"], suffixes=("", "_of_table"))
+    assert len(both) == len(chosen) == 12
+    assert (both["accuracy"] == both["accuracy_of_table"]).all()
+    splits = pd.read_parquet(tmp_path / "probes" / "splits.parquet").set_index("split")
+    assert (chosen["sentences"] == chosen["split"].map(splits["sentences"])).all()
+    printed = capsys.readouterr().out
+    places = [printed.index(text) for text in ("head  ", "reader  ", "Accuracy, mean over")]
+    assert places == sorted(places), "every probe at its own layer, those told nothing first"
     plane = pd.read_parquet(tmp_path / "probes" / "plane.parquet")
     assert set(plane["role"]) == {"informative", "neutral"}
     directions = load_file(tmp_path / "probes" / "directions.safetensors")

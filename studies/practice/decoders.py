@@ -149,19 +149,23 @@ def findings(tables: Tables) -> Iterator[Finding]:
 
 
 def says(tables: Tables) -> Said:
-    table = tables["medians"]
+    table, above_null = tables["medians"], []
+    for architecture, rows in tables["quantities"].groupby("architecture", sort=False):
+        k, v = ((rows[name] > rows[f"{name}_states_null"]).sum() for name in ("kappa", "nu"))
+        above_null.append(f"{NAMES[architecture]} {k} and {v} of {len(rows)}")
     shown = medians_said(table, ["architecture"], QUANTITIES).rename(index=NAMES).T
     return [
         "One layer, one head, 32 dimensions, trained on the same sentences; test split, medians "
         f"over {table['n'].max()} training seeds with their exact 95% intervals. Training ends in "
-        "several solutions, and which one a seed ends in differs between machines: the interval is "
-        "what another machine should give. The training had no dropout, and the learning rate of "
-        "decoders was chosen among those that classify well by their attention on the word in "
-        "training sentences. A decoder is read at its last token, which in half of "
-        "these sentences is the informative word itself: its attention to itself counts, but the "
-        "word then reaches the prediction without attention too. Cosines are absolute; random "
-        "directions with the covariance of the states are the comparison to make, isotropic ones "
-        "stand beside them.",
+        "several solutions, and which one a seed ends in may differ between machines: intervals "
+        "can be compared between machines, single seeds and means of a few cannot. The training "
+        "had no dropout, and the learning rate of decoders was chosen by their attention on the "
+        "word in training sentences, among rates that classify these well. A decoder is read at "
+        "its last token, which in half of these sentences is the informative word itself: its "
+        "attention to itself counts, but the word then reaches the prediction without attention "
+        "too. Cosines are absolute; random directions with the covariance of the states are the "
+        "comparison to make, isotropic ones stand beside them. Seeds whose cosine is above that of "
+        f"95% of random directions of their own states, key and value: {'; '.join(above_null)}.",
         shown.fillna("").rename_axis(index="quantity", columns=None),
     ]
 
