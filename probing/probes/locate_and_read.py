@@ -67,6 +67,7 @@ class LocateAndRead(TokenProbe):
             scores = []
             for train, test in grouped_folds(codes, tokens.words, tokens.patterns):
                 part, rows = LocateAndRead(random_state=self.random_state), tokens.rows(train)
+                part.classes_ = self.classes_
                 part._fit_both(X[rows], tokens.take(train), self.location_.C_, self.value_.C_)
                 scores.append(part.score(X[tokens.rows(test)], tokens.take(test)))
             self.cv_scores_ = np.array(scores)
