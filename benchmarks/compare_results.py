@@ -28,7 +28,7 @@ from safetensors.torch import load_file
 
 LEFT_OUT = {"seconds", "code_sha256", "made_with", "transformers_version"}
 LINES = {".json", ".jsonl", ".csv", ".md", ".toml", ".txt"}
-COLUMNS = {".parquet", ".safetensors"}
+COMPARED = LINES | {".parquet", ".safetensors"}
 MOST = 8  # differences of one file that are printed
 BY_MACHINE = (
     "All of slr/ is equal and weights of trained Transformers are not: another machine does this, "
@@ -49,9 +49,8 @@ def main(before: Path, after: Path, expected: Path | None) -> bool:
     weights = any(path.endswith("model.safetensors") for path in differ)
     if refused and weights and not any("slr/" in path for path in differ):
         print(BY_MACHINE)
-    kinds = Counter(verdict.split(":")[0] for verdict in differ.values())
-    counts = "".join(f", {n} {kind}" for kind, n in kinds.items())
-    print(f"{len(list(tables_of(before)))} files before{counts}; {refused} refused")
+    counts = dict(Counter(verdict.split(":")[0] for verdict in differ.values()))
+    print(f"{len([*tables_of(before)])} files before: {counts or 'all equal'}, {refused} refused")
     return refused > 0
 
 
@@ -65,8 +64,7 @@ def differences(before: Path, after: Path) -> dict[str, str]:
 def tables_of(results: Path) -> Iterator[Path]:
     """The files of a folder that are compared."""
     for path in (path.relative_to(results) for path in results.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.parts)
-        if path.suffix in LINES | COLUMNS and not hidden and path.name != "files.json":
+        if path.suffix in COMPARED and path.name != "files.json" and "/." not in f"/{path}":
             yield path
 
 

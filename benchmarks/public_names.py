@@ -7,7 +7,6 @@ compares the output of two commits.
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,24 @@ PACKAGES = ("slr", "data_gen", "probing")
 
 def main() -> None:
     pages = [page.read_text() for name in PACKAGES for page in Path("docs/api", name).glob("*.md")]
-    modules = {*PACKAGES, *re.findall(r"^::: (\S+)", "\n".join(pages), re.MULTILINE)}
-    lines = {line for module in modules for line in names_of(importlib.import_module(module))}
-    print(re.sub(r" at 0x\w+", "", "\n".join(sorted(lines))))
+    for name in sorted({*PACKAGES, *re.findall(r"(?m)^::: (\S+)", "\n".join(pages))}):
+        module = importlib.import_module(name)
+        own = [key for key in vars(module) if getattr(vars(module)[key], "__module__", "") == name]
+        for key in sorted(getattr(module, "__all__", own)):
+            describe(f"{name}.{key}", getattr(module, key))
 
 
-def names_of(module: Any) -> Iterator[str]:
-    own = [name for name in vars(module) if is_own(name, module)]
-    for name in getattr(module, "__all__", own):
-        yield from described(f"{module.__name__}.{name}", getattr(module, name))
-
-
-def is_own(name: str, module: Any) -> bool:
-    home = getattr(getattr(module, name), "__module__", None)
-    return home == module.__name__ and not name.startswith("_")
-
-
-def described(name: str, value: Any) -> Iterator[str]:
-    """A name with its signature, or with its type if it has none; a class with its methods."""
+def describe(name: str, value: Any) -> None:
+    """Print a public name with its signature, or the type of a value; a class with its methods."""
+    if "._" in name:
+        return
     try:
-        yield f"{name}{inspect.signature(getattr(value, '__func__', value))}"
+        signature = str(inspect.signature(getattr(value, "__func__", value)))
+        print(name + re.sub(r" at 0x\w+", "", signature))
     except (TypeError, ValueError):
-        yield f"{name}: {type(value).__name__}"
-    for part, each in vars(value).items() if inspect.isclass(value) else ():
-        if not part.startswith("_"):
-            yield from described(f"{name}.{part}", each)
+        print(f"{name}: {type(value).__name__}")
+    for part, each in sorted(vars(value).items()) if inspect.isclass(value) else ():
+        describe(f"{name}.{part}", each)
 
 
 if __name__ == "__main__":
