@@ -59,7 +59,7 @@ class Finding:
         return self.sentence + compared.get(self.group, "")
 
 
-def share(count: int, n: int) -> dict[str, float]:
+def share(count: int, n: int) -> dict[str, Any]:
     """The share of runs or seeds, with its exact 95% interval (Clopper and Pearson)."""
     from scipy.stats import binomtest
 
@@ -67,7 +67,7 @@ def share(count: int, n: int) -> dict[str, float]:
     return {"value": count / n, "low": low, "high": high}
 
 
-def median(values: Any) -> dict[str, float]:
+def median(values: Any) -> dict[str, Any]:
     """The median over runs or seeds, with its exact 95% interval, by order statistics."""
     from probing.statistics import median_interval
 

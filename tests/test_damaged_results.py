@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bad_input import REFUSED, call, command
+from bad_input import REFUSED, command
 from PIL import Image
-from studies.pages.claims import kept_claims
 
 from studies.storage.results import is_current, result_folder
 from studies.theory import paper, portrait
@@ -78,10 +77,3 @@ def test_pages_name_what_they_cannot_read(name: str, results: Path) -> None:
         assert ended.outcome == REFUSED, (page, ended.said)
         assert str(results / study.folder) in ended.said
         assert study.command in ended.said
-
-
-def test_half_a_list_of_claims_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "claims.json").write_text("[{")
-    ended = call(lambda: kept_claims(tmp_path), within=tmp_path)
-    assert ended.outcome == REFUSED
-    assert "python scripts/reproduce.py --only report" in ended.said

@@ -1,13 +1,10 @@
 """Stages are made when they must be and not otherwise."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from compare_results import compare, differences
 
 from studies import reproduce
 from studies.workers import in_parallel
@@ -34,14 +31,3 @@ def test_workers_give_results_in_order_and_pass_errors_on() -> None:
     assert in_parallel(fail_on_two, [1, 3, 5]) == [10, 30, 50]
     with pytest.raises(ValueError, match="no twos"):
         in_parallel(fail_on_two, [1, 2, 3])
-
-
-def test_differences_between_results_are_found(tmp_path: Path) -> None:
-    for name, value, seconds in (("a", 1.0, 3.0), ("b", 1.0, 4.0), ("c", 1.0 + 1e-15, 3.0)):
-        (tmp_path / name / "slr").mkdir(parents=True)
-        table = pd.DataFrame({"x": [value, math.nan], "seconds": seconds})
-        table.to_parquet(tmp_path / name / "slr" / "table.parquet")
-    assert compare(tmp_path / "a", tmp_path / "b") == {"slr/table.parquet": "equal"}
-    assert differences(tmp_path / "a", tmp_path / "c") == [
-        "slr/table.parquet: changed: x by at most 1.1e-15"
-    ]

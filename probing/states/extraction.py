@@ -7,7 +7,7 @@ every token of encoders, decoders and RoBERTa has the position that it has in an
 and no token attends to padding.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -227,7 +227,7 @@ def _check_layers(layers: Sequence[int] | None, anatomy: Anatomy) -> list[int]:
     """The layers asked for, in order."""
     if layers is None:
         return list(range(anatomy.n_layers + 1))
-    if not isinstance(layers, Iterable) or isinstance(layers, str):
+    if isinstance(layers, int):
         raise ActivationError(f"layers is a list of numbers; write [{layers}]")
     for layer in layers:
         if not 0 <= layer <= anatomy.n_layers:

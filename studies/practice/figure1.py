@@ -353,7 +353,7 @@ def wide_findings(chosen: pd.DataFrame) -> Iterator[Finding]:
     )
 
 
-def ends(row: pd.Series) -> dict[str, float]:
+def ends(row: pd.Series) -> dict[str, Any]:
     return {"value": row["accuracy"], "low": row["low"], "high": row["high"]}
 
 

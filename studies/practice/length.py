@@ -270,7 +270,7 @@ def losses(texts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def student(name: str, values: pd.Series) -> dict[str, float]:
+def student(name: str, values: pd.Series) -> dict[str, Any]:
     """A mean over words and the ends of its 95% interval, as columns.
 
     Where all words agree, the interval has the width of an exact one for a share of 0 words.
@@ -353,7 +353,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     )
 
 
-def ends(row: pd.Series, column: str) -> dict[str, float]:
+def ends(row: pd.Series, column: str) -> dict[str, Any]:
     return {"value": row[column], "low": row[f"{column}_low"], "high": row[f"{column}_high"]}
 
 
