@@ -57,7 +57,8 @@ def test_paths_of_the_page_are_those_of_the_flow(values: Any, gate: Any, lam: fl
     for start in ([-0.5, -0.4], [-0.5, 0.4], [0.9, -0.99]):
 
         def velocity(_: float, y: Any) -> Any:
-            return np.array(flow(TASK, *np.clip(y, -1, 1), lam, gate))
+            kappa, nu = np.clip(y, -1, 1)
+            return np.array(flow(TASK, kappa, nu, lam, gate))
 
         path = np.array(of_page(values, gate, lam, f"flow.path(...given, {end})", start))
         exact = solve_ivp(
@@ -82,7 +83,7 @@ def test_with_softmax_nu_rises_and_at_nu_1_so_does_kappa(values: Any) -> None:
 
 
 @pytest.mark.parametrize("gate", ["erf", "softmax"])
-def test_shades_lie_where_the_risk_is_above_their_level(values: Any, gate: str) -> None:
+def test_shades_lie_where_the_risk_is_above_their_level(values: Any, gate: Any) -> None:
     level = 0.6
     for kappa, low, high in of_page(values, gate, 0.1, f"flow.above({level})"):
         for nu in np.linspace(-1, 1, 41):
