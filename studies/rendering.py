@@ -36,11 +36,6 @@ def ranged(value: Any, lowest: Any, highest: Any, digits: int = 2) -> str:
     return f"{value:.{digits}f} ({lowest:.{digits}f} to {highest:.{digits}f})"
 
 
-def over_seeds(values: pd.Series) -> str:
-    """The range of values over training seeds, as (0.97 to 0.99 over 5 seeds)."""
-    return f"({values.min():.3f} to {values.max():.3f} over {len(values)} seeds)"
-
-
 def pivoted(table: pd.DataFrame, texts: Sequence[str], index: Any, columns: Any) -> pd.DataFrame:
     """One text per row of a tidy table, as a wide table in the same order."""
     return table.assign(text=texts).pivot_table(

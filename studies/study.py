@@ -55,26 +55,6 @@ class SlrOptions(Options):
     """Make few runs and steps, as a quick check."""
 
 
-# The columns of tables in which an entry may not be a number, and what that means. Any other is a
-# fault (tests/test_theory_studies.py looks at all tables).
-MISSING = {
-    "steps_to_align": "no run of the setting aligns, or steps of fresh starts were not logged",
-    **dict.fromkeys(("steps", "steps_low", "steps_high"), "no run of the setting aligns"),
-    **dict.fromkeys(("median", "low", "high"), "no run of the setting aligns"),
-    **dict.fromkeys(("above", "above_stderr", "lam", "threshold", "scale"), "Bayes has none"),
-    **dict.fromkeys(("difference", "error"), "a part of the statistic has the other number only"),
-    **dict.fromkeys(("mass", "value_cosine"), "the predictor has no attention"),
-    **dict.fromkeys(("key_cosine", "swap_cosine"), "no attention, or a key of length 0"),
-    **dict.fromkeys(("early", "late"), "no length of the study is learned"),
-    "on_the_map": "the paper's schedule is not a setting of the map",
-    "predicted": "the rate is that of d far larger than L",
-}
-INFINITE = {
-    "steps_to_align": "the run does not align; as a median, most runs do not",
-    "steps_to_learn": "most runs do not learn",
-}
-
-
 @dataclass(frozen=True)
 class Result:
     """The result of a study, which studies/making.py writes and shows."""

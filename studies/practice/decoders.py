@@ -23,7 +23,6 @@ from studies.study import Need, Result, Said, Tables, study
 from studies.study import Options as StudyOptions
 from studies.workers import in_parallel
 
-ENCODER = "that of the encoder, in the study bridge"  # origin of requirements
 NAMES: dict[transformer.ArchitectureName, str] = {
     "bert": "BERT",
     "gpt2": "GPT-2",

@@ -160,13 +160,6 @@ def findings(tables: Tables) -> Iterator[Finding]:
     )
 
 
-def error_ratios(objectives: pd.DataFrame) -> pd.DataFrame:
-    """Test errors of the self-supervised attentions relative to the supervised ones."""
-    by_objective = objectives.set_index(["queries", "L", "objective"])
-    errors = by_objective[["softmax_error", "kernel_error"]]
-    return errors.xs("self-supervised", level=2) / errors.xs("supervised", level=2)
-
-
 def says(tables: Tables) -> Said:
     slopes, local = tables["slopes"], tables["local_slopes"].query("attention != 'kernel'")
     text = "; ".join(

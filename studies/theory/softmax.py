@@ -27,7 +27,6 @@ TIME = 80.0  # step size times steps: that of the paper's pgd-small-lambda
 STEP_SIZE = 4e-3  # the paper's, or half the stability limit if that is less
 LEARNED_FROM = 0.1  # the lam at which learning begins
 LEARNED_STEP = 1e-3  # a larger step size is beyond stability for erf's lam k
-AFTER_FIRST = "set after a first run with the paper's 30 starts"
 LOGGED = 80  # steps of runs that learn lam
 ENDS = {"aligned": "aligned", "swapped": "swapped", "elsewhere": "elsewhere"}
 
