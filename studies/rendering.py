@@ -78,7 +78,8 @@ def as_text(said: Said) -> str:
 
 def folded(table: pd.DataFrame, **options: Any) -> str:
     """A table as text: columns that do not fit into a line go on below, with the index again."""
-    blocks, first, n = [], 0, table.shape[1]
+    blocks: list[str] = []
+    first, n = 0, table.shape[1]
     options = {"max_colwidth": 58} | options
     while first < n or not blocks:
         texts = [table.iloc[:, first:last].to_string(**options) for last in range(first + 1, n + 1)]

@@ -186,7 +186,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "fewer than no sentences": (lambda w: at_most(w.data, -1), "below 0"),
     "no sentences": (lambda w: draw_by_word(w.data["train"], 0), "must be positive"),
     "texts without labels": (
-        lambda w: train(w.model, w.tokenizer, w.rows["text"], [0], None, None),  # type: ignore[arg-type]
+        lambda w: train(w.model, w.tokenizer, w.rows["text"], [0], None, None),
         "12 texts but 1 labels",
     ),
     # Names and layers that are not there gave empty tables, or another thing.
