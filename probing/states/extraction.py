@@ -227,11 +227,7 @@ def _check_layers(layers: Sequence[int] | None, anatomy: Anatomy) -> list[int]:
     """The layers asked for, in order."""
     if layers is None:
         return list(range(anatomy.n_layers + 1))
-<<<<<<< HEAD
     if isinstance(layers, int):
-=======
-    if not isinstance(layers, Iterable):
->>>>>>> edits
         raise ActivationError(f"layers is a list of numbers; write [{layers}]")
     for layer in layers:
         if not 0 <= layer <= anatomy.n_layers:
