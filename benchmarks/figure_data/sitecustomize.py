@@ -29,7 +29,7 @@ def watch(folder: Path) -> None:
             data_of(figure).to_parquet(folder / f"{result}-{file.stem}.parquet")
         save(figure, file, **options)
 
-    Figure.savefig = savefig  # type: ignore[method-assign]
+    Figure.savefig = savefig  # type: ignore[assignment, method-assign]
 
 
 def data_of(figure: Figure) -> pd.DataFrame:
