@@ -60,12 +60,8 @@ def test_new_files_are_listed_and_gone_ones_refused(
     TABLE.to_parquet(folders[1] / "more.parquet")
     assert not main(*folders, expected=None)
     assert "more.parquet: new" in capsys.readouterr().out
-<<<<<<< HEAD
-    assert main(folders[1], folders[0], expected=None)
-=======
     before, after = folders
     assert main(after, before, expected=None)
->>>>>>> gates
 
 
 def test_what_changed_is_said_by_column_tensor_and_line(folders: tuple[Path, Path]) -> None:
