@@ -147,7 +147,7 @@ def test_a_killed_script_ends_with_the_same_numbers_and_leaves_nothing(
         to_the_end(program)
         assert program.left() == []
     assert names_in(disturbed) == names_in(undisturbed), "something is left behind"
-    assert differences(undisturbed, disturbed) == []
+    assert differences(undisturbed, disturbed) == {}
     for path in names_in(undisturbed):
         if Path(path).suffix in SAME:
             assert (undisturbed / path).read_bytes() == (disturbed / path).read_bytes(), path
