@@ -1,4 +1,4 @@
-"""Rows of a sweep and states on disk that are not what they should be are refused in one line."""
+"""A sweep that was killed is resumed; states on disk that cannot be read are one line."""
 
 import json
 import os
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from bad_input import ACCEPTED, REFUSED, call
 from damage import to_folder, to_half, to_pipe
@@ -15,7 +14,6 @@ from damage import to_folder, to_half, to_pipe
 from probing.states.parts import ActivationError
 from probing.states.store import MANIFEST, open_folder, read_array, stored_dtype
 from slr.sweep import Grid, sweep
-from slr.sweep.rows import DESCRIPTION
 
 # ---- rows of a sweep
 
@@ -36,18 +34,6 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def first(**columns: Any) -> Callable[[Path], object]:
-    """The first part with other columns; None leaves a column out."""
-
-    def write(folder: Path) -> None:
-        table = pd.read_parquet(folder / PART).assign(**columns)
-        table.drop(columns=[name for name in columns if columns[name] is None]).to_parquet(
-            folder / PART, index=False
-        )
-
-    return write
-
-
 def text(file: str, content: str | bytes) -> Callable[[Path], object]:
     data = content if isinstance(content, bytes) else content.encode()
     return lambda folder: (folder / file).write_bytes(data)
@@ -57,51 +43,11 @@ def made(change: Callable[[Path], None], file: str) -> Callable[[Path], object]:
     return lambda folder: change(folder / file)
 
 
-ROWS: dict[str, Callable[[Path], object]] = {
-    "cells are missing": first(cell=None),
-    "cell beyond the grid": first(cell=6),
-    "huge cell": first(cell=2**62),
-    "negative cell": first(cell=-1),
-    "cell as float": first(cell=0.0),
-    "cell as text": first(cell="0"),
-    "cell as NaN": first(cell=float("nan")),
-    "a setting is missing": first(y=None),
-    "another setting": first(y=0.25),
-    "setting as text": first(x="zero"),
-    "result is missing": first(square=None),
-    "another column": first(evil=1),
-    "result as text": first(square="none"),
-    "pipe as part": made(to_pipe, PART),
-    "folder as part": made(to_folder, PART),
-    "part of another table": lambda folder: pd.DataFrame({"a": [1]}).to_parquet(folder / PART),
-    "pipe as description": made(to_pipe, DESCRIPTION),
-    "folder as description": made(to_folder, DESCRIPTION),
-    "half a description": text(DESCRIPTION, '{"function": "x'),
-    "empty description": text(DESCRIPTION, ""),
-    "list as description": text(DESCRIPTION, "[1, 2]"),
-    "number as description": text(DESCRIPTION, "NaN"),
-    "nested description": text(DESCRIPTION, "[" * 10**5),
-    "Latin-1 description": text(DESCRIPTION, b'{"\xe9": 1}'),
-    "description of nothing": text(DESCRIPTION, "{}"),
-    "folder as lock": made(to_folder, ".lock"),
-}
-
-
 HEALED: dict[str, tuple[int, Callable[[Path], object]]] = {  # cells computed again
     "sound": (1, lambda folder: None),
     "cut off": (2, lambda folder: os.truncate(folder / PART, 20)),
-    "cell of another part": (2, first(cell=1)),
     "temporary file": (1, text(".part-000000005.parquet.tmp", b"half")),
 }
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_rows_that_are_not_of_the_sweep_are_refused(name: str, begun: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(begun, tmp_path / "sweep"))
-    ROWS[name](folder)
-    ended = call(lambda: sweep(square, GRID, folder, jobs=1), within=tmp_path / "elsewhere")
-    assert ended.outcome == REFUSED, ended.said
-    assert str(folder) in ended.said
 
 
 @pytest.mark.parametrize("name", HEALED)

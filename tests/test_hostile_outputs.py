@@ -2,10 +2,8 @@
 
 import errno
 import json
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import pytest
 from bad_input import ACCEPTED, REFUSED, call, command
 from safetensors import SafetensorError
 
-from data_gen.sources.generated import read_folder
 from probing.probes.linear import LinearProbe
 from slr import Task
 from studies.command_line import run
@@ -150,48 +147,6 @@ def test_help_in_a_narrow_terminal_ends(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(SystemExit) as stop:
         run("generate-data", ["--help"], prog="x")
     assert not stop.value.code
-
-
-def edited(folder: Path) -> None:
-    path = folder / "data" / "test-00000-of-00001.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows[0]["label"] = 1 - rows[0]["label"]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-FOLDERS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a label": (edited, "the sentences of 'test' are not those that were written"),
-    "a split lost": (
-        lambda folder: (folder / "data" / "test-00000-of-00001.jsonl").unlink(),
-        "the split 'test' is missing in its files",
-    ),
-    "splits exchanged": (
-        lambda folder: (folder / "data" / "test-00000-of-00001.jsonl").replace(
-            folder / "data" / "ood_tokens-00000-of-00001.jsonl"
-        ),
-        "the split 'test' is missing in its files",
-    ),
-    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "manifest.json"),
-}
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("generated") / "data"
-    assert command("generate-data", [*DATA, folder], within=folder.parent, seconds=60).outcome
-    return folder
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_a_generated_folder_that_was_altered_is_refused(
-    name: str, generated: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(generated, tmp_path / "data")
-    assert read_folder(tmp_path / "data").keys() >= {"train", "test"}
-    change, said = FOLDERS[name]
-    change(tmp_path / "data")
-    ended = call(lambda: read_folder(tmp_path / "data"), within=tmp_path)
-    assert (ended.outcome, said in ended.said) == (REFUSED, True), ended.said
 
 
 X, Y = np.eye(8), np.arange(8) % 2

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from bad_input import ACCEPTED, REFUSED, call
@@ -332,82 +331,22 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: folder / kind for kind in ("parquet", "jsonl")}
 
 
-def bytes_changed(content: bytes) -> dict[str, bytes]:
-    middle = len(content) // 2
-    return {
-        "nothing": b"",
-        "half of it": content[:middle],
-        "another beginning": b"x" * 100 + content[100:],
-        "another end": content[:-100] + b"x" * 100,
-        "a hole": content[: middle // 2] + b"\0" * middle + content[middle // 2 + middle :],
-    }
-
-
-def columns_changed(table: Any) -> dict[str, Any]:
-    def replaced(name: str, values: Any) -> Any:
-        place = table.schema.get_field_index(name)
-        return table.set_column(place, name, values)
-
-    n = table.num_rows
-    empty = pa.nulls(n, pa.string())
-    return {
-        "no label": table.drop_columns(["label"]),
-        "no span": table.drop_columns(["span"]),
-        "labels in words": replaced("label", pa.array(["good"] * n)),
-        "labels out of range": replaced("label", pa.array([7] * n, pa.int64())),
-        "negative labels": replaced("label", pa.array([-1] * n, pa.int64())),
-        "empty texts": replaced("text", empty),
-        "texts that are numbers": replaced("text", pa.array(range(n))),
-        "spans beyond the text": replaced(
-            "span", pa.array([[5, 999]] * n, pa.list_(pa.int32(), 2))
-        ),
-        "spans in fractions": replaced("span", pa.array([[0.5, 1.5]] * n)),
-        "locations out of range": replaced("location", pa.array([99] * n, pa.int32())),
-        "no rows": table.slice(0, 0),
-        "a column twice": table.append_column("text", empty),
-        "no description of types": table.replace_schema_metadata({}),
-        "a damaged description": table.replace_schema_metadata({"huggingface": "{"}),
-    }
-
-
-def test_a_damaged_folder_names_its_file_and_the_command(generated: dict[str, Path]) -> None:
+def test_a_folder_that_cannot_be_read_names_its_file_and_the_command(
+    generated: dict[str, Path],
+) -> None:
+    assert (
+        call(lambda: read_data(generated["jsonl"]), within=generated["jsonl"]).outcome == ACCEPTED
+    )
     folder = generated["parquet"]
     file = folder / "data" / "test-00000-of-00001.parquet"
     content, table = file.read_bytes(), pq.read_table(file)
     assert call(lambda: read_data(folder), within=folder).outcome == ACCEPTED, "the control"
-    damages: dict[str, Any] = {**bytes_changed(content), **columns_changed(table)}
-    for name, damage in damages.items():
-        if isinstance(damage, bytes):
-            file.write_bytes(damage)
-        else:
-            pq.write_table(damage, file)
-        ended = call(lambda: read_data(folder), within=folder)
-        assert ended.outcome == REFUSED, (name, ended)
-        assert file.name in ended.said, name
-        assert "generate_data.py --overwrite" in ended.said, name
+    file.write_bytes(content[: len(content) // 2])  # a download that was cut off
+    halved = call(lambda: read_data(folder), within=folder)
+    pq.write_table(table.drop_columns(["label"]), file)
+    without = call(lambda: read_data(folder), within=folder)
     file.write_bytes(content)
-
-
-def test_damaged_json_lines_name_the_file(generated: dict[str, Path]) -> None:
-    folder = generated["jsonl"]
-    file = folder / "data" / "test-00000-of-00001.jsonl"
-    content = file.read_text()
-    first, rest = content.split("\n", 1)
-    row = json.loads(first)
-    data = read_data(folder)
-    assert data["test"].features["label"].names == ["negative", "positive"]
-    changes: list[dict[str, Any]] = [
-        {"label": 9}, {"label": "good"}, {"label": 0.5}, {"label": None}, {"label": 10**30},
-        {"span": [1]}, {"span": [5, 1]}, {"span": None}, {"words": "so"}, {"words": []},
-        {"text": 5}, {"location": -1}, {"roles": [None]},
-    ]  # fmt: skip
-    for change in changes:
-        file.write_text(json.dumps(row | change) + "\n" + rest)
-        ended = call(lambda: read_data(folder), within=folder)
-        assert ended.outcome == REFUSED, (change, ended)
+    for ended in (halved, without):
+        assert ended.outcome == REFUSED, ended
         assert file.name in ended.said
-    file.write_text(content)
-    (folder / "manifest.json").write_text('{"splits": []}')
-    ended = call(lambda: read_data(folder), within=folder)
-    assert ended.outcome == REFUSED, ended
-    assert "manifest.json" in ended.said
+        assert "generate_data.py --overwrite" in ended.said

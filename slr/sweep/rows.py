@@ -43,21 +43,8 @@ class Rows:
         """The numbers of the cells that have no row yet."""
         done = np.zeros(self.n_cells, dtype=bool)
         for path in self.parts():
-            done[self._cells(path)] = True
+            done[np.asarray(pq.read_table(path, columns=[CELL])[CELL])] = True
         return np.flatnonzero(~done)
-
-    def _cells(self, path: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The cells of a part; a part that is not of this sweep is refused."""
-        try:
-            cells = np.asarray(pq.read_table(path, columns=[CELL])[CELL])
-            sound = cells.dtype.kind == "i" and ((cells >= 0) & (cells < self.n_cells)).all()
-        except (pa.ArrowException, KeyError, OSError):
-            sound = False
-        if not sound:
-            raise ValueError(
-                f"{path} does not hold cells of this sweep; delete it, and they are computed"
-            )
-        return cells.astype(np.int64)
 
     def add(self, columns: Mapping[str, Any]) -> None:
         """Keep rows for good, in a part named after its first cell: no other part has that."""
@@ -67,27 +54,7 @@ class Rows:
 
     def table(self) -> Any:
         """The rows of all cells, in their order, as a pandas DataFrame."""
-        if len({_columns(pq.read_schema(path)) for path in self.parts()}) > 1:
-            raise ValueError(f"parts of {self.folder} have different columns; delete the folder")
-        try:
-            rows = pq.read_table(self.folder).sort_by(CELL)
-        except pa.ArrowException as error:
-            reason = str(error).splitlines()[0][:80]
-            raise ValueError(
-                f"parts of {self.folder} do not fit together ({reason}); delete the folder"
-            ) from error
-        if not np.array_equal(rows[CELL].to_numpy(), np.arange(self.n_cells)):
-            raise ValueError(f"{self.folder} does not hold every cell once; delete the folder")
-        return rows.to_pandas()
-
-
-def _columns(schema: Any) -> frozenset[tuple[str, str]]:
-    """The columns with their kinds; a number may be whole in one part and not in another."""
-    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
-    return frozenset(
-        (each.name, "number" if any(is_one(each.type) for is_one in numbers) else str(each.type))
-        for each in schema
-    )
+        return pq.read_table(self.folder).sort_by(CELL).to_pandas()
 
 
 @contextlib.contextmanager
@@ -122,7 +89,7 @@ def open_rows(
 def _describe(rows: Rows, description: Any, overwrite: bool) -> None:
     path = rows.folder / DESCRIPTION
     if path.exists():
-        earlier = _read_description(path)
+        earlier = json.loads(path.read_text(encoding="utf-8"))
         differing = [name for name in description if earlier.get(name) != description[name]]
         if not differing:
             return
@@ -135,15 +102,6 @@ def _describe(rows: Rows, description: Any, overwrite: bool) -> None:
             part.unlink()
     text = json.dumps(description, indent=2) + "\n"
     _write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
-
-
-def _read_description(path: Path) -> dict[str, Any]:
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            raise ValueError
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, RecursionError):
-        raise ValueError(f"{path} is damaged; delete {path.parent} to start again") from None
 
 
 def _is_free(folder: Path) -> bool:

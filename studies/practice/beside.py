@@ -255,8 +255,8 @@ def findings(order: pd.DataFrame, nearness: pd.DataFrame) -> Iterator[Finding]:
     yield Finding(
         text=f"A 1-layer Transformer from scratch learns v before k in a share of {{}} of "
         f"{scratch['n']:.0f} training seeds (alignment above {LEARNED}; erf theory: "
-        f"{theory['v_first']:.0f} of {theory['n']:.0f} runs); with frozen GloVe vectors v is first "
-        f"in {frozen['v_first']:.0f} of {frozen['n']:.0f}.",
+        f"{theory['v_first']:.0f} of {theory['n']:.0f} runs); with frozen GloVe vectors neither "
+        f"aligns so far in {frozen['neither']:.0f} of {frozen['n']:.0f}.",
         **share(scratch["v_first"], scratch["n"]),
     )
     softmax = at.loc[[SOFTMAX_PGD, SOFTMAX_SGD]]

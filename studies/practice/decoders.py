@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import pandas as pd
 
 from studies.bounds import MOST, Trainings, Within
-from studies.findings import Finding, median
+from studies.findings import Finding, share
 from studies.practice import transformer
 from studies.rendering import medians_said
 from studies.study import Need, Result, Said, Tables, study
@@ -137,13 +137,16 @@ def look_into(sentences: int, ours: transformer.Options) -> dict[str, Any]:
 def findings(tables: Tables) -> Iterator[Finding]:
     groups = tables["quantities"].groupby("architecture")
     gpt2, llama = groups.get_group("gpt2"), groups.get_group("llama")
-    k = min(rows["kappa"].median() for rows in (gpt2, llama))
+
+    def above(rows: pd.DataFrame, name: str) -> int:
+        return int((rows[name] > rows[f"{name}_states_null"]).sum())
+
     yield Finding(
-        text="In 1-layer Llama models the direction of v in the weights has a cosine of {} with "
-        f"the probe's (median over {len(llama)} training seeds; GPT-2 {gpt2['nu'].median():.2f}; "
-        f"95% of random directions below {llama['nu_states_null'].median():.2f}), while that of k "
-        f"has {k:.2f} at least: k* is there, v* is less clear than in an encoder.",
-        **median(llama["nu"]),
+        text="In the weights of 1-layer Llama models the direction of v is nearer to the probe's "
+        "than 95% of random directions with the covariance of the states in a share of {} of "
+        f"{len(llama)} training seeds (GPT-2: {above(gpt2, 'nu')}), that of k in "
+        f"{above(llama, 'kappa')} (GPT-2: {above(gpt2, 'kappa')}): k* is there, v* need not be.",
+        **share(above(llama, "nu"), len(llama)),
     )
 
 

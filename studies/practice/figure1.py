@@ -238,7 +238,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     yield Finding(
         text="One layer finds the word by its place: at a new place a share of {} of its attention "
         f"is on the word, at a known one {one.median():.2f} (medians over {len(one)} training "
-        "seeds).",
+        f"seeds).",
         **median(elsewhere),
     )
     in_order, shuffled = (
