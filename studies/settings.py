@@ -16,10 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from data_gen import DatasetError
 from data_gen.quoting import one_line
-from data_gen.sources.rows import MOST_BYTES
-from data_gen.text_files import check_file, exists
+from data_gen.text_files import exists
 from probing.models.downloads import MODELS
 from probing.models.inspection.files import model_files, path_of
 from probing.models.packaged import VECTORS
@@ -87,8 +85,6 @@ def key_of(name: str, value: Any) -> Any:
         from probing.states.store import stored_dtype
 
         return stored_dtype(value)
-    if name in ("data", "spec") and value and Path(value).suffix in (".toml", ".csv", ".jsonl"):
-        refuse_large(Path(value))
     if name in ("data", "spec", "embeddings", "grid"):
         return data_key(value)
     return list(value) if isinstance(value, tuple) else value
@@ -104,12 +100,6 @@ def data_key(data: str | Path | None) -> str | None:
     # A FIFO is not a file: whoever reads the data refuses it.
     files = [file for file in (path.glob("data/*") if path.is_dir() else [path]) if file.is_file()]
     return f"{path.name}, sha256 {_content(files)}"
-
-
-def refuse_large(path: Path) -> None:
-    """Refuse a file that would be refused when it is read, before it is read for its hash."""
-    if exists(path) and path.is_file():
-        check_file(path, most_bytes=MOST_BYTES, error=DatasetError)
 
 
 def model_key(model: str) -> str:

@@ -62,7 +62,7 @@ def results(tmp_path: Path) -> Path:
         "seeds": [20, 6, np.nan],
     }
     models = {"series": ["tiny"], "data": "published", "split": "test", "accuracy": 1.0}
-    plane = {"role": ["neutral", "distractor", "informative"] * 2, "k": 0.0, "v": 1.0}
+    plane = {"role": ["neutral", "distractor", "informative"] * 2, "k": [0, 0.5, 1] * 2, "v": 1.0}
     keep(root, figure1.STUDY, dots=dots, sparsity=sparsity, models=models, plane=plane)
     means = [
         {"model": "trained", "control": "none", "probe": "summary", "split": split}

@@ -152,7 +152,7 @@ def test_a_folder_with_other_files_is_left_alone(rows: Any, tokenizer: Any, tmp_
         full(bert(len(tokenizer)), tokenizer, rows, folder=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     (tmp_path / "manifest.json").write_text(json.dumps({"name": "of something else"}))
-    with pytest.raises(ActivationError, match="damaged"):
+    with pytest.raises(ActivationError, match="holds other files"):
         full(bert(len(tokenizer)), tokenizer, rows, folder=tmp_path)
 
 

@@ -11,7 +11,6 @@ is incomplete returns the states of another model, so a folder of other inputs i
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +32,6 @@ DTYPES = {"float32": "F32", "bfloat16": "BF16"}  # on disk: what safetensors cal
 SIZES = {"float32": 4, "bfloat16": 2}  # bytes per number
 MANIFEST, FINISHED, LOCK = "manifest.json", "finished.bin", ".lock"
 PARTIAL = f"{MANIFEST}.partial"
-LABEL = re.compile(r"[0-9]{1,6} [a-z_]{1,40}")  # of the states of a layer: "3 summary"
 FORMAT = 2  # of the folder; raised when the same inputs would give other arrays
 SYNC_SECONDS = 1.0  # between two moments at which all that was written is on disk for good
 
@@ -243,9 +241,7 @@ def _layout(folder: Path, key: dict[str, Any], shapes: Shapes, dtype: str | None
             "delete it or give another folder"
         )
     held = {name_of(label): tuple(shape) for label, shape in earlier["arrays"].items()}
-    if any(held[name] != tuple(shape) for name, shape in shapes.items()):
-        raise ActivationError(f"{folder / MANIFEST} is damaged; delete {folder}")
-    return Layout(held, str(earlier["dtype"]))
+    return Layout(held, earlier["dtype"])
 
 
 def _finished(folder: Path, layout: Layout, n_sentences: int) -> BoolArray:
@@ -282,7 +278,9 @@ def manifest_of(folder: Path, key: dict[str, Any], dtype: str | None) -> dict[st
         if folder.exists() and {path.name for path in folder.iterdir()} - {PARTIAL, LOCK}:
             raise ActivationError(f"{folder} holds other files; give a folder of its own")
         return None
-    stored = _read_manifest(manifest)
+    stored = json.loads(manifest.read_text(encoding="utf-8"))
+    if "key" not in stored:  # such as the manifest of a dataset
+        raise ActivationError(f"{folder} holds other files; give a folder of its own")
     earlier = stored["key"]
     names = sorted(earlier | key)
     differs = [name for name in names if earlier.get(name) != key.get(name)]
@@ -295,33 +293,13 @@ def manifest_of(folder: Path, key: dict[str, Any], dtype: str | None) -> dict[st
     return stored
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a folder; every name in it is that of an array, and so of a file within."""
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            raise ValueError
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        arrays, key = dict(stored["arrays"]), dict(stored["key"])
-        if stored["dtype"] not in DTYPES or not all(map(_is_array, arrays.items())):
-            raise ValueError
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ActivationError(f"{path} is damaged; delete {path.parent}") from None
-    return {"key": key, "arrays": arrays, "dtype": stored["dtype"]}
-
-
-def _is_array(item: tuple[str, Any]) -> bool:
-    label, shape = item
-    known = label in ("attention", "logits") or LABEL.fullmatch(label)
-    return bool(known) and all(type(size) is int and size >= 0 for size in shape)
-
-
 def stored_dtype(folder: Path | None) -> str:
     """The precision of the states in a folder and its sub-folders; float32 where there are none.
 
     A folder with several precisions is refused.
     """
     manifests = [] if folder is None else [*folder.rglob(MANIFEST)]
-    dtypes = {str(_read_manifest(path)["dtype"]) for path in manifests}
+    dtypes = {json.loads(path.read_text(encoding="utf-8"))["dtype"] for path in manifests}
     if len(dtypes) > 1:
         raise ActivationError(
             f"{folder} holds states in {' and '.join(sorted(dtypes))}; delete one"
