@@ -186,7 +186,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
         f"each of {len(rows)} dimensions from {first['d']:.0e} to {last['d']:.0e}, and its median "
         f"steps hardly grow ({first['median']:,.0f} to {last['median']:,.0f}).",
         value=rows["share"].min(),
-        low=rows["low_share"].min(),
+        low=rows["share_low"].min(),
         high=1.0,
     )
     path = tables["along_schedule"]
