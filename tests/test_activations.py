@@ -354,7 +354,7 @@ def test_bad_requests_are_refused(rows: Any, tokenizer: Any) -> None:
     model = bert(len(tokenizer))
     with pytest.raises(ActivationError, match="no texts"):
         extract(model, tokenizer, said([], []))
-    with pytest.raises(ActivationError, match="one span per text"):
+    with pytest.raises(ValueError, match="columns of different lengths"):
         extract(model, tokenizer, said(["my dog"], []))
     with pytest.raises(ActivationError, match="unknown position 'first'; there are summary"):
         extract(model, tokenizer, rows, positions=["first"])

@@ -69,7 +69,6 @@ def test_a_predictor_with_planted_directions_works_and_its_gates_differ(planted:
     for source in ("probes", "fitted"):
         # Two-sided, tokens below the threshold weigh -1: it may classify, but is not sparse.
         assert table.loc[("erf", source)]["attention_mass"] < 0.5
-    assert table.loc[("one-sided", "fitted")]["accuracy"] >= 0.95
     # The control: states of a model in which nothing marks the informative word for new words.
     other = untrained_like(model)
     states = {name: read(other, tokens) for name, tokens in parts.items()}

@@ -164,7 +164,7 @@ def test_an_empty_folder_gives_a_page_of_commands(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     page = report.render(tmp_path / "results")
     assert page.count('class="missing"') == len(ALWAYS) + 1  # and the model
-    for command in ("reproduce.py", "figure1.py", "train_transformer.py", "bridge.py"):
+    for command in ("figure1.py", "train_transformer.py", "bridge.py"):
         assert f"scripts/{command}" in page
     assert "portrait-erf" in page  # needs no results
 
@@ -228,7 +228,7 @@ def test_no_text_becomes_an_element(results: Path, monkeypatch: pytest.MonkeyPat
     # token, text, label, example, and these again in two tables
     where = sorted(element for element, text in texts if text == EVIL)
     study_texts = ["h3", "figcaption", "p", "code", "code", "th", "td", "div aria-label"]
-    study_texts += ["td data-label", "td", "th"]
+    study_texts += ["td data-label", "th", "th"]
     story_texts = ["span", "textarea", "b", "td", "option", "option value"]
     story_texts += ["th"] * 3  # the token, in the tables behind three pictures
     story_texts += ["span"] * 4  # the labels, at the ends of two bars
