@@ -321,4 +321,4 @@ def test_times_are_those_measured(results: Path) -> None:
     assert "| `make reproduce` | 777 s (slr 70 s) |" in text
     assert "| `python scripts/x.py` | 44 s |" in text
     assert "took at most 3.2 GiB" in text
-    assert "of its 40 tables and weights, 2 differ" in text
+    assert "of 40 files of results, 2 differ" in text
