@@ -46,7 +46,7 @@ def grouped(findings: Iterable[Finding]) -> dict[str, pd.DataFrame]:
     tables = {}
     for group, title in TITLES.items():
         members = [finding for finding in findings if finding.group == group]
-        rows: dict[str, list[str]] = {"": [finding.sentence for finding in members]}
+        rows = {"here": [finding.sentence for finding in members]}
         if group == "replication":
             rows["published"] = [finding.published for finding in members]
         if group == "prediction":
@@ -54,7 +54,7 @@ def grouped(findings: Iterable[Finding]) -> dict[str, pd.DataFrame]:
         if group != "finding":
             rows["verdict"] = [finding.outcome for finding in members]
         if members:
-            tables[title] = pd.DataFrame(rows).set_index("")
+            tables[title] = pd.DataFrame(rows).set_index("here")
     return tables
 
 

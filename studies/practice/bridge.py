@@ -215,7 +215,6 @@ def findings(tables: Tables) -> Iterator[Finding]:
         f"(median over {len(erased)} training seeds; a random direction {random:.2f}, v* at the "
         f"distractor {elsewhere:.2f}).",
         **median(erased),
-        headline=True,
     )
     glove = functools.partial(effect, "tiny-glove")
     left = max(

@@ -300,9 +300,10 @@ def wide_findings(chosen: pd.DataFrame) -> Iterator[Finding]:
     new = chosen.query("split == 'ood_tokens'").set_index(["model", "probe"])
     for model in new.index.unique("model"):
         name, head, last = MODEL_NAMES[model], new.loc[(model, "head")], new.loc[(model, "summary")]
+        summary = "last token" if model == "smollm2" else "[CLS]"
         yield Finding(
             text=f"In {name} a single-location head that is told labels alone judges {{}} of "
-            f"sentences with {head['words']:.0f} new adjectives right; its summary token "
+            f"sentences with {head['words']:.0f} new adjectives right; a probe of its {summary} "
             f"{interval(*last[['accuracy', 'low', 'high']])}, each at the layer of its own "
             "cross-validation.",
             value=head["accuracy"],

@@ -222,8 +222,8 @@ def findings(tables: Tables) -> Iterator[Finding]:
         form=".4f",
     )
     yield Finding(
-        text="The key of this layer ends at a cosine of {} with k*, median over "
-        f"{len(runs)} runs.",
+        text="The key of a whole softmax layer (the text of the paper's appendix) ends at a cosine "
+        f"of {{}} with k*, median over {len(runs)} runs.",
         **median(runs["key_cosine"]),
         published="0.994",
         why="the released layer has layer norm, residual connections and a register token, and "
@@ -232,7 +232,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     reduced = late(tables["reduced"])
     risk, mass = reduced["excess_risk"].max(), reduced["mass"].min()
     yield Finding(
-        text="The layer reduced to k, v and lambda solves the task too: in the worst of "
+        text="A softmax layer reduced to k, v and lambda solves the task too: in the worst of "
         f"{len(reduced)} runs its excess risk is {{}}, and its attention on the informative token "
         f"{mass:.3f} or more.",
         value=risk,

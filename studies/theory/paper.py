@@ -133,7 +133,6 @@ def all_align(title: str, tables: Tables) -> Iterator[Finding]:
             **share(published["aligned"].sum(), len(published)),
             published="all runs",
             holds=bool(published["aligned"].all()),
-            headline=tables.folder.name == "pgd-schedule",
         )
 
 
