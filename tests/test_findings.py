@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from slr import Task, pgd, start_on_manifold
+from slr import EXPERIMENTS, Task, pgd, start_on_manifold
 from slr.overlaps import Overlaps
 from studies.findings import Finding, median, share
 from studies.pages.findings import grouped, read_findings, summary
@@ -24,6 +24,8 @@ def runs(*aligned: bool, start: str = "published") -> pd.DataFrame:
 def kept(results: Path, study: str, table: pd.DataFrame) -> None:
     with result_folder(results / "slr" / study, {}) as folder:
         table.to_parquet(folder / "runs.parquet")
+        steps = pd.DataFrame({"step": [0, EXPERIMENTS[study].n_steps]})
+        steps.to_parquet(folder / "trajectory.parquet")
 
 
 def test_each_group_says_what_its_number_is_compared_with() -> None:
@@ -46,9 +48,11 @@ def test_each_group_says_what_its_number_is_compared_with() -> None:
 def test_findings_are_read_from_the_results_that_are_there_and_can_miss(tmp_path: Path) -> None:
     kept(tmp_path, "pgd-manifold", runs(*[True] * 30))
     fresh = runs(*[True] * 582, *[False] * 18, start="random")
-    kept(tmp_path, "pgd-schedule", pd.concat([runs(True, False, True), fresh]))
-    manifold, schedule, random = read_findings(tmp_path)
+    kept(tmp_path, "pgd-schedule", pd.concat([runs(False, *[True] * 29), fresh]))
+    kept(tmp_path, "sgd-schedule", runs(*[True] * 29))
+    manifold, schedule, random, sgd = read_findings(tmp_path)
     assert (manifold.verdict, schedule.verdict) == ("same", "different")
+    assert sgd.outcome == "not comparable: the paper has more runs or steps"
     assert "0.970 [0.953, 0.982]" in random.sentence
     assert "18 end at the swapped point" in random.sentence
     assert f"a probability of {0.97**30:.2f}." in random.sentence

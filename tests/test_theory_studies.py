@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from slr import EXPERIMENTS, Task, published_start
-from slr.attentions.layer_training import LayerRuns, LayerTraining, train_layers
+from slr.attentions.layer_training import LayerRuns, LayerTraining, joined, train_layer
 from slr.gates.softmax import attention_mass
 from slr.sweep import cell_grid
 from studies import slr_commands as group
@@ -204,7 +204,8 @@ def test_the_step_size_of_a_layer_is_the_best_of_other_runs(smoke: Path) -> None
     task = Task(d=80, L=10, gamma=np.sqrt(1 / 2), noise_std=0.1)
     training = LayerTraining(task, optimiser="adam", n_steps=12, log_every=12, n_test=200)
     for _, row in sizes[sizes["architecture"] == "softmax"].iterrows():
-        layers = train_layers(replace(training, step_size=row["step_size"]), [2, 3, 4])
+        sized = replace(training, step_size=row["step_size"])
+        layers = joined([train_layer(sized, run) for run in (2, 3, 4)])
         assert np.median(layers.excess_risk[:, -1]) == row["excess_risk"]  # runs 0, 1 are reported
 
 

@@ -79,13 +79,6 @@ class LayerRuns:
         return tidy(self.step, **{name: getattr(self, name) for name in Measures._fields})
 
 
-def train_layers(training: LayerTraining, runs: Sequence[int]) -> LayerRuns:
-    """Train the repetitions with the numbers ``runs``; each step draws fresh sequences."""
-    if not len(runs):
-        raise ValueError("runs must be an integer of at least 1")
-    return joined([train_layer(training, run) for run in runs])
-
-
 def joined(parts: Sequence[LayerRuns]) -> LayerRuns:
     """The runs of all parts, which were trained alike."""
     columns = (np.concatenate([getattr(part, name) for part in parts]) for name in Measures._fields)
