@@ -36,12 +36,6 @@ def label_logits(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray
     return np.array([values[text] for text in texts])
 
 
-def logit_differences(model: Any, tokenizer: Any, texts: Sequence[str]) -> FloatArray:
-    """Logit of label 1 minus logit of label 0, shape (texts,)."""
-    logits = label_logits(model, tokenizer, texts)
-    return np.asarray(logits[:, 1] - logits[:, 0], dtype=float)
-
-
 def log_odds_of(logits: Tensor, labels: Tensor) -> Tensor:
     """The logit of each text's label against those of all others together, shape (texts,).
 

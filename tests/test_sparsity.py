@@ -18,7 +18,7 @@ from data_gen import build_tokenizer
 from probing.attribution import (
     gradient_shares,
     hiding_token,
-    logit_differences,
+    label_logits,
     occlusion_shares,
     opposites_in,
     replaced,
@@ -234,9 +234,9 @@ def tokenizer(sentiment: Any) -> Any:
 
 def test_the_planted_model_predicts_what_it_was_given(rows: Any, tokenizer: Any) -> None:
     texts = [row["text"] for row in rows]
-    found = logit_differences(BagOfWords(tokenizer, 1.0, 0.0), tokenizer, texts)
+    found = np.diff(label_logits(BagOfWords(tokenizer, 1.0, 0.0), tokenizer, texts))[:, 0]
     assert found.tolist() == [2 * row["label"] - 1 for row in rows]
-    found = logit_differences(BagOfWords(tokenizer, 0.0, 1.0), tokenizer, texts)
+    found = np.diff(label_logits(BagOfWords(tokenizer, 0.0, 1.0), tokenizer, texts))[:, 0]
     assert found.tolist() == [SENTIMENT[row["words"][3].rstrip(".")] for row in rows]
 
 

@@ -12,7 +12,7 @@ from small_models import same_weights
 from transformers import BertConfig, BertForSequenceClassification
 
 from data_gen import build_tokenizer
-from probing.attribution import logit_differences
+from probing.attribution import label_logits
 from probing.models.augmentation import Augmentation
 from probing.models.presets import ARCHITECTURES, PRESETS, build_model
 from probing.models.training import (
@@ -209,9 +209,9 @@ def test_a_small_gpt2_learns_and_reads_its_last_word_but_padding(
     model = build_model(words_only, "tiny", LABELS, 0, "gpt2")
     config = TrainingConfig(epochs=3, learning_rate=5e-3)
     train(model, words_only, few["text"][:], few["label"][:], config, tmp_path, quiet=True)
-    logits = logit_differences(model, words_only, others["text"][:])
+    logits = np.diff(label_logits(model, words_only, others["text"][:]))[:, 0]
     assert np.mean((logits > 0) == (np.array(others["label"][:]) == 1)) > 0.95
-    alone = [logit_differences(model, words_only, [text])[0] for text in others["text"][:20]]
+    alone = [np.diff(label_logits(model, words_only, [text]))[0, 0] for text in others["text"][:20]]
     assert np.allclose(logits[:20], alone, atol=1e-4), "padding changes nothing"
 
 
@@ -246,7 +246,9 @@ def test_equal_seeds_give_equal_models_and_others_do_not(
     assert same_weights(first.state_dict(), again.state_dict())
     assert not same_weights(first.state_dict(), other.state_dict())
     texts = few["text"][:50]
-    outputs = [logit_differences(model, tokenizer, texts) for model in (first, again, other)]
+    outputs = [
+        np.diff(label_logits(model, tokenizer, texts))[:, 0] for model in (first, again, other)
+    ]
     assert np.array_equal(outputs[0], outputs[1])
     assert not np.allclose(outputs[0], outputs[2], rtol=1e-3)
 
