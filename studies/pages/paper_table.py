@@ -265,10 +265,10 @@ def _fixed_points(tables: Tables) -> str:
 
 
 def _layer(tables: Tables) -> str:
-    table = tables["layer"]
-    end = table[table["step"] == table["step"].max()]["excess_risk"]
+    risk = layer.late(tables["layer"])["excess_risk"]
     return (
-        f"{len(end)} runs, {table['step'].max():,} steps: excess risk {end.median():.4f} (median)"
+        f"{len(risk)} runs, {tables['layer']['step'].max():,} steps: excess risk "
+        f"{risk.median():.4f} (median over runs, of the last {layer.LATE:,} steps)"
     )
 
 

@@ -27,8 +27,12 @@ EXAMPLES = {  # what to try: a sentence
 EDITS = {  # those of the sliders, with controls: test, edit and site in the causal table
     "v̂ erased at the word that decides": ("erase value", "probe direction", "informative"),
     "v̂ erased at the distractor": ("erase value", "probe direction", "distractor"),
-    "a random direction erased there": ("erase value", "random", "informative"),
-    "one that varies like the states": ("erase value", "random (states)", "informative"),
+    "a random direction erased at the word that decides": ("erase value", "random", "informative"),
+    "one that varies like the states, at that word": (
+        "erase value",
+        "random (states)",
+        "informative",
+    ),
     "v̂ reflected at the word that decides": ("reflect", "v_hat", "informative"),
     "v̂ reflected at the distractor": ("reflect", "v_hat", "distractor"),
     "reflected along a random direction": ("reflect", "random", "informative"),

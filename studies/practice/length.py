@@ -332,9 +332,9 @@ def findings(tables: Tables) -> Iterator[Finding]:
     others = losses[losses["probe"].isin(["head", *SHARP])]
     worst = others.loc[others["mean_more_low"].idxmin()]
     yield Finding(
-        text="On longer texts the mean of tokens loses {} more accuracy than an attention that "
-        f"chooses (head, max, locate-and-read), in the worst of {len(others)} comparisons: "
-        f"{named(worst)}.",
+        text="On longer texts the mean of tokens loses more accuracy than an attention that "
+        "chooses (head, max, locate-and-read) by a difference of {} in the worst of "
+        f"{len(others)} comparisons: {named(worst)}.",
         **ends(worst, "mean_more"),
         required="more than 0",
         holds=bool((others["mean_more_low"] >= 0).all()),

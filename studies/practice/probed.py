@@ -114,8 +114,8 @@ def findings_of_paper(tables: Tables) -> Iterator[Finding]:
     split = (bars["accuracy"] - pd.Series(PUBLISHED)).abs().idxmax()
     bar = bars.loc[split]
     yield Finding(
-        text="By the protocol of Figure 1b a probe of MiniLM's [CLS] has an accuracy of {} on "
-        f"{split}, the split on which it is farthest from the published bar.",
+        text="By the protocol of the paper's Figure 1b a probe of MiniLM's [CLS] has an accuracy "
+        f"of {{}} on {split}, the split on which it is farthest from the published bar.",
         value=bar["accuracy"],
         low=bar["low"],
         high=bar["high"],

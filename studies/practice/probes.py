@@ -82,9 +82,10 @@ class Options(Subject, StudyOptions):
         if self.curve and not {"reader", *CURVE} <= set(self.probes):
             raise ValueError(f"--curve needs the probes {' '.join(sorted({'reader', *CURVE}))}")
         paper = self.protocol == "paper"
-        if paper and (self.data not in (AUTO, AS_RELEASED) or self.probes != Options.probes):
+        own = self.data in (AUTO, AS_RELEASED) and self.probes == Options.probes
+        if paper and (self.curve or not own):
             raise ValueError(
-                "--protocol paper has its own data and probe; leave out --data and --probes"
+                "--protocol paper has its own data and probe; leave out --data, --probes, --curve"
             )
 
     def resolved(self) -> Self:
