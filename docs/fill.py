@@ -29,22 +29,24 @@ def filled(document: str, sentences_of: Callable[[str], Sequence[str]]) -> str:
 def findings_of(results: Path, name: str) -> list[str]:
     """The sentences of the study with results in this folder; an error if it has none."""
     if name == "all":
-        return summary(read_findings(results))
-    sentences = [
-        str(finding)
-        for finding in read_findings(results, [study for study in STUDIES if study.folder == name])
-    ]
+        sentences = summary(read_findings(results))
+    else:
+        studies = [study for study in STUDIES if study.folder == name]
+        sentences = list(map(str, read_findings(results, studies)))
     if not sentences:
-        raise SystemExit(f"{results / name} has no findings; make them with: make reproduce")
+        raise SystemExit(f"{results} has no findings of {name}; make them with: make reproduce")
     return sentences
 
 
 def main(results: Path, root: Path) -> None:
-    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
-        before = path.read_text(encoding="utf-8")
-        after = filled(before, lambda name: findings_of(results, name))
-        if after != before:
-            path.write_text(after, encoding="utf-8")
+    paths = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    before = {path: path.read_text(encoding="utf-8") for path in paths}
+    after = {
+        path: filled(text, lambda name: findings_of(results, name)) for path, text in before.items()
+    }
+    for path in paths:  # from here on nothing can fail
+        if after[path] != before[path]:
+            path.write_text(after[path], encoding="utf-8")
             print(f"filled {path.relative_to(root)}")
 
 

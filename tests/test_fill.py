@@ -37,3 +37,13 @@ def test_a_planted_finding_is_filled_in_and_the_rest_is_left(
         fill.main(tmp_path / "results", tmp_path)
         assert document.read_text() == expected
     assert (tmp_path / "README.md").read_text() == "no marks"
+
+
+def test_without_results_nothing_is_written(fill: Any, tmp_path: Path) -> None:
+    text = "<!-- findings: {} -->\n- kept\n<!-- end -->"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text(text.format("all"))
+    (tmp_path / "docs" / "page.md").write_text(text.format("bridge"))
+    with pytest.raises(SystemExit, match="has no findings of all; make them with"):
+        fill.main(tmp_path / "results", tmp_path)
+    assert "- kept" in (tmp_path / "README.md").read_text()

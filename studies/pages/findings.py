@@ -3,7 +3,7 @@
 Every number is read from the tables under results/.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -40,9 +40,8 @@ def is_left_out(results: Path, study: Study) -> bool:
     return study.optional and not is_there(results, study)
 
 
-def grouped(findings: Iterable[Finding]) -> dict[str, pd.DataFrame]:
+def grouped(findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
     """One table per group, by its title, with the sentences as index."""
-    findings = list(findings)
     tables = {}
     for group, title in TITLES.items():
         members = [finding for finding in findings if finding.group == group]
@@ -58,9 +57,10 @@ def grouped(findings: Iterable[Finding]) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def summary(findings: Iterable[Finding]) -> list[str]:
+def summary(findings: Sequence[Finding]) -> list[str]:
     """The sentences with which pages begin: what holds, then what was compared."""
-    findings = list(findings)
+    if not findings:
+        return []
     verdicts = [finding.verdict for finding in findings if finding.group != "finding"]
     count = verdicts.count
     return [

@@ -77,7 +77,7 @@ def render(results: Path) -> str:
     practice = [study for study in shown if study is not figure1.STUDY]
     page = templates().get_template("page.html")
     return page.render(
-        summary=summary(findings) if findings else [],
+        summary=summary(findings),
         findings=grouped(findings),
         figure1=section_of(results, figure1.STUDY),
         transformer=[section_of(results, study) for study in practice],

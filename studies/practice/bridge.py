@@ -247,7 +247,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
         form=".3f",
         required="at least 0.98; at least 0.95; at most 0.05",
         holds=bool(kept >= 0.98 and turned >= 0.95 and nothing <= 0.05),
-        why="in one seed the model also reads a little along the largest component of the words "
+        why="in some seeds the model also reads a little along the largest component of the words "
         "across v*",
     )
     yield from beside.findings(tables["order"], tables["nearness"])

@@ -267,8 +267,8 @@ def findings(tables: Tables) -> Iterator[Finding]:
         form=".3f",
         required="at least 0.9",
         holds=bool(mass >= 0.9),
-        why="without its neighbours in training (no distractor, or the other order) the word is "
-        "found less sharply in one or two seeds",
+        why="in some seeds the word is found less sharply without a distractor, or with the "
+        "sentences in the other order",
     )
     yield from word_vector_findings(models)
     wide = tables["chosen"].query("data == @WIDE")
