@@ -59,6 +59,12 @@ class Finding:
         return self.sentence + compared.get(self.group, "")
 
 
+def of_row(row: Any, value: str, ends: str = "") -> dict[str, Any]:
+    """A value of a row with its interval, in the columns low and high or ENDS_low and ENDS_high."""
+    low, high = (f"{ends}_{end}" if ends else end for end in ("low", "high"))
+    return {"value": row[value], "low": row[low], "high": row[high]}
+
+
 def share(count: int, n: int) -> dict[str, Any]:
     """The share of runs or seeds, with its exact 95% interval (Clopper and Pearson)."""
     from scipy.stats import binomtest

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from studies.findings import Finding, share
+from studies.findings import Finding, of_row, share
 from studies.rendering import interval, number, pivoted
 
 ERF = "theory (PGD)"
@@ -265,9 +265,7 @@ def findings(order: pd.DataFrame, nearness: pd.DataFrame) -> Iterator[Finding]:
         text="In softmax theory with a lambda that is learned, v stays aligned (above "
         f"{LEARNED}) before k in a share of {{}} of {worst['n']:.0f} runs of PGD or SGD, the "
         "smaller one.",
-        value=worst["share"],
-        low=worst["low"],
-        high=worst["high"],
+        **of_row(worst, "share"),
         required="most runs, by a one-sided sign test at 5%, for PGD and SGD",
         holds=bool((softmax["p_value"] < 0.05).all()),
         why="a k of free length that begins short turns before v does; one that begins long turns "
@@ -290,9 +288,7 @@ def nearness_finding(nearness: pd.DataFrame) -> Finding:
         text="At equal error the attention of 1-layer Transformers differs from softmax theory by "
         f"{{}} (root mean square) in the worst of {len(pairs)} comparisons, and there from erf "
         f"theory by {erf['rms']:.3f} [{erf['low']:.3f}, {erf['high']:.3f}].",
-        value=ours["rms"],
-        low=ours["low"],
-        high=ours["high"],
+        **of_row(ours, "rms"),
         form=".3f",
         required="nearer to softmax, with intervals apart",
         holds=not meeting,

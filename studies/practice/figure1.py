@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from studies.bounds import Trainings
-from studies.findings import Finding, median
+from studies.findings import Finding, median, of_row
 from studies.practice import probed, transformer
 from studies.practice.probed import LEAST, WIDE, WIDEST, Probed
 from studies.practice.probes import PUBLISHED
@@ -287,9 +287,7 @@ def word_vector_findings(models: pd.DataFrame) -> Iterator[Finding]:
         text="With GloVe vectors shuffled among words, a 2-layer Transformer reads {} of sentences "
         f"with 150 new adjectives right; with the vectors in their places {glove.median():.2f} "
         f"(median over {len(glove)} training seeds).",
-        value=row["accuracy"],
-        low=row["accuracy_low"],
-        high=row["accuracy_high"],
+        **of_row(row, "accuracy", "accuracy"),
         required="at most 0.6",
         holds=bool(row["accuracy_high"] <= 0.6),
     )
@@ -306,9 +304,7 @@ def wide_findings(chosen: pd.DataFrame) -> Iterator[Finding]:
             f"sentences with {head['words']:.0f} new adjectives right; a probe of its {summary} "
             f"{interval(*last[['accuracy', 'low', 'high']])}, each at the layer of its own "
             "cross-validation.",
-            value=head["accuracy"],
-            low=head["low"],
-            high=head["high"],
+            **of_row(head, "accuracy"),
             headline=model == "smollm2",
         )
     new_words = chosen[chosen["split"].isin(["ood_tokens", "ood_structure_tokens"])]
@@ -320,7 +316,7 @@ def wide_findings(chosen: pd.DataFrame) -> Iterator[Finding]:
         text="Locate-and-read, which is told the place in training, judges {} of sentences with "
         "new adjectives right where it falls short of its requirement most "
         f"({MODEL_NAMES[worst['model']]}, {worst['split']}).",
-        **ends(worst),
+        **of_row(worst, "accuracy"),
         required="at least 0.95 (0.90 for MiniLM in new structures), with intervals narrower than "
         f"{WIDEST:g}",
         holds=bool((short >= 0).all() and (reader["high"] - reader["low"] < WIDEST).all()),
@@ -332,7 +328,7 @@ def wide_findings(chosen: pd.DataFrame) -> Iterator[Finding]:
     yield Finding(
         text="Told the place, a linear probe reads {} of new adjectives right where it does worst "
         f"({MODEL_NAMES[worst['model']]}, {worst['split']}).",
-        **ends(worst),
+        **of_row(worst, "accuracy"),
         required="at least 0.95, at the lower end of the interval",
         holds=bool((value["low"] >= 0.95).all()),
         why="adjectives of several tokens are read at one of them",
@@ -348,14 +344,10 @@ def wide_findings(chosen: pd.DataFrame) -> Iterator[Finding]:
         "training, is right in {} of sentences, and the summary token in "
         f"{interval(*pooled[['accuracy', 'low', 'high']])}, in the model where they differ least "
         f"({MODEL_NAMES[read.name[0]]}).",
-        **ends(read),
+        **of_row(read, "accuracy"),
         required="better, with intervals apart",
         holds=all(told["low"] > summary["high"] for told, summary in pairs),
     )
-
-
-def ends(row: pd.Series) -> dict[str, Any]:
-    return {"value": row["accuracy"], "low": row["low"], "high": row["high"]}
 
 
 def says(tables: Tables) -> Said:

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import Jobs, Pairs, Seed, Within, check_workers
-from studies.findings import Finding
+from studies.findings import Finding, of_row
 from studies.practice import probed
 from studies.practice.probed import Probed
 from studies.practice.probes import true_labels
@@ -325,7 +325,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     yield Finding(
         text="From the length of training to the longest texts a probe of the mean of tokens loses "
         f"an accuracy of {{}} where it loses least, {fits}.",
-        **ends(least, "lost"),
+        **of_row(least, "lost", "lost"),
         required="more than 0",
         holds=bool((mean["lost_low"] >= 0).all()),
     )
@@ -335,7 +335,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
         text="On longer texts the mean of tokens loses more accuracy than an attention that "
         "chooses (head, max, locate-and-read) by a difference of {} in the worst of "
         f"{len(others)} comparisons: {named(worst)}.",
-        **ends(worst, "mean_more"),
+        **of_row(worst, "mean_more", "mean_more"),
         required="more than 0",
         holds=bool((others["mean_more_low"] >= 0).all()),
         why="fitted to short texts, k ranks the new words of longer ones above the word that "
@@ -346,15 +346,11 @@ def findings(tables: Tables) -> Iterator[Finding]:
     yield Finding(
         text="On longer texts a probe that chooses one token (max, locate-and-read) loses an "
         f"accuracy of {{}} in the worst of {len(sharp)} cases: {named(most)}.",
-        **ends(most, "lost"),
+        **of_row(most, "lost", "lost"),
         required=f"at most {MOST_LOST:g}",
         holds=bool((sharp["lost_high"] <= MOST_LOST).all()),
         why="a direction fitted to the words of short texts does not find the word among new ones",
     )
-
-
-def ends(row: pd.Series, column: str) -> dict[str, Any]:
-    return {"value": row[column], "low": row[f"{column}_low"], "high": row[f"{column}_high"]}
 
 
 def named(row: pd.Series) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from probing.models.downloads import DOWNLOADS, is_downloaded
-from studies.findings import Finding
+from studies.findings import Finding, of_row
 from studies.practice import probes
 from studies.practice.probes import PUBLISHED, Options, layers_of
 from studies.rendering import intervals, pivoted
@@ -116,9 +116,7 @@ def findings_of_paper(tables: Tables) -> Iterator[Finding]:
     yield Finding(
         text="By the protocol of the paper's Figure 1b a probe of MiniLM's [CLS] has an accuracy "
         f"of {{}} on {split}, the split on which it is farthest from the published bar.",
-        value=bar["accuracy"],
-        low=bar["low"],
-        high=bar["high"],
+        **of_row(bar, "accuracy"),
         published=f"{PUBLISHED[split]:.2f}, of BERT",
         why="it is another model, whose states have another scale; BERT's weights cannot be had "
         "here",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from studies.findings import Finding
+from studies.findings import Finding, of_row
 from studies.rendering import errors_against, intervals, number
 from studies.study import Result, Said, SlrOptions, Tables, progress_bar, slr_study
 from studies.theory.figures.conditional_mean import ALIKE, plot_conditional_mean
@@ -154,9 +154,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
         text="The error of the best softmax attention as a conditional mean falls with the number "
         f"of tokens L like L^{{}} at the lengths tried (it must tend to -2/3), that of kernel "
         f"attention like L^{kernel['value']:.2f} [{kernel['low']:.2f}, {kernel['high']:.2f}].",
-        value=softmax["value"],
-        low=softmax["low"],
-        high=softmax["high"],
+        **of_row(softmax, "value"),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import Count, Dimension
-from studies.findings import Finding
+from studies.findings import Finding, of_row
 from studies.rendering import number
 from studies.study import Figure, Result, Said, SlrOptions, Tables, progress_bar, slr_study
 from studies.theory.activations import best_of
@@ -135,9 +135,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
         text="With two informative tokens the best softmax attention has {} of the risk of "
         f"guessing 0, and Bayes {rows.loc['bayes', 'relative_risk']:.4f}: one softmax finds one "
         "location.",
-        value=rows.loc["softmax", "relative_risk"],
-        low=rows.loc["softmax", "low"],
-        high=rows.loc["softmax", "high"],
+        **of_row(rows.loc["softmax"], "relative_risk"),
         form=".3f",
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from studies.bounds import Count, Dimension
-from studies.findings import Finding, share
+from studies.findings import Finding, of_row, share
 from studies.rendering import number
 from studies.study import Result, Said, SlrOptions, Tables, progress_bar, slr_study
 
@@ -198,9 +198,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     yield Finding(
         text="With softmax in place of erf and lambda = 0.1 a share of {} of the runs of PGD from "
         f"random starts find k* and v* (erf: {shares.loc[('erf', 0.1), 'aligned']:.2f}).",
-        value=row["aligned"],
-        low=row["aligned_low"],
-        high=row["aligned_high"],
+        **of_row(row, "aligned", "aligned"),
         form=".3f",
         required="at least 0.99",
         holds=bool(row["aligned_low"] >= 0.99),
